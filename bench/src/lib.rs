@@ -1,0 +1,1 @@
+//! Benches that assert the answer they time.

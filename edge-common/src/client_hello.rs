@@ -1,0 +1,512 @@
+//! The ClientHello scanner: finds the pre-auth token among the ALPN names of a TLS
+//! ClientHello (RFC 8446 section 4.1.2, RFC 7301 section 3.1).
+//!
+//! It reads through [`Source`], keeps everything it knows in [`ClientHello`], and stops
+//! wherever the bytes end; with more bytes it goes on from there (see
+//! [`ClientHello::consume`]). It gives no verdict before the last byte of the hello is in
+//! sight. Extensions may come in any order; unknown ones are skipped by length.
+//!
+//! The shape is for the BPF verifier: one bounded loop, one item a turn, state in memory
+//! behind [`Source::fence`], so that every turn looks like the one before.
+//!
+//! Not here: reassembly of TLS records (a hello in several is reported as such), and
+//! whether the token is any good ([`crate::policy`]).
+
+use crate::token::{NAME_LEN, PREFIX, Text, Token};
+
+/// Bytes by offset. Offset 0 is the first byte that the scanner has not consumed.
+pub trait Source {
+    /// How many bytes there are.
+    fn len(&self) -> u32;
+    /// The byte at `at`, if it is there.
+    fn u8(&self, at: u32) -> Option<u8>;
+    /// The two bytes at `at`, the first highest.
+    fn be16(&self, at: u32) -> Option<u16>;
+    /// The eight bytes at `at`, the first lowest.
+    fn le64(&self, at: u32) -> Option<u64>;
+    /// Makes the compiler read the scanner's state from memory again. Costs nothing on
+    /// the host; in the kernel it keeps the verifier's view of each turn the same.
+    #[inline(always)]
+    fn fence(&self) {}
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Source for [u8] {
+    #[inline]
+    fn len(&self) -> u32 {
+        u32::try_from(<[u8]>::len(self)).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn u8(&self, at: u32) -> Option<u8> {
+        self.get(at as usize).copied()
+    }
+
+    #[inline]
+    fn be16(&self, at: u32) -> Option<u16> {
+        let bytes = self.get(at as usize..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*bytes))
+    }
+
+    #[inline]
+    fn le64(&self, at: u32) -> Option<u64> {
+        let bytes = self.get(at as usize..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}
+
+/// What a scan came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    /// The whole hello was seen; it offers one token or more.
+    Found,
+    /// The whole hello was seen; it offers no token.
+    Absent,
+    /// The bytes ended before the hello did.
+    Incomplete,
+    /// This is no TLS ClientHello.
+    NotTls,
+    /// The hello goes on in another TLS record.
+    RecordFragmented,
+    /// The hello contradicts itself. TLS would answer `decode_error`.
+    Malformed,
+    /// More extensions and names than [`MAX_ITEMS`].
+    TooLong,
+}
+
+/// The most extensions and ALPN names together that are followed in one hello. Browsers
+/// send about twenty of both; RFC 8446 sets no limit.
+pub const MAX_ITEMS: u32 = 64;
+
+/// The longest stretch that the scanner must see whole before it can go on, bytes: what a
+/// caller must be able to keep between two segments.
+pub const MAX_PARTIAL: usize = NAME_LEN + 1;
+
+// Record header (RFC 8446 section 5.1), handshake header (section 4), then
+// legacy_version, random and the length of legacy_session_id (section 4.1.2).
+const RECORD_HEADER: u32 = 5;
+const HANDSHAKE_HEADER: u32 = 4;
+const FIXED_PART: u32 = 2 + 32 + 1;
+const CONTENT_TYPE_HANDSHAKE: u8 = 22;
+const HANDSHAKE_CLIENT_HELLO: u8 = 1;
+const MAX_RECORD: u32 = 1 << 14;
+const MAX_SESSION_ID: u32 = 32;
+/// RFC 7301 section 3.1.
+const EXTENSION_ALPN: u16 = 16;
+
+/// What the scanner is to read next.
+mod phase {
+    pub(super) const RECORD: u32 = 0;
+    pub(super) const HANDSHAKE: u32 = 1;
+    pub(super) const CIPHERS: u32 = 2;
+    pub(super) const COMPRESSION: u32 = 3;
+    pub(super) const EXTENSIONS: u32 = 4;
+    pub(super) const EXTENSION: u32 = 5;
+    pub(super) const NAMES: u32 = 6;
+    pub(super) const NAME: u32 = 7;
+}
+
+const SAW_ALPN: u32 = 1;
+const SAW_ACME: u32 = 2;
+const FIRST_TOKEN_HAS_WRONG_LENGTH: u32 = 4;
+
+/// A scan under way: where it is and what it has found. A plain record, so that it can
+/// lie in a BPF map between two packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ClientHello {
+    phase: u32,
+    /// Offset of the next item in the source.
+    at: u32,
+    /// Offset at which the hello ends.
+    end: u32,
+    /// Offset at which the ALPN extension ends.
+    names_end: u32,
+    /// Extensions and names read so far.
+    items: u32,
+    flags: u32,
+    tokens: u32,
+    padding: u32,
+    token: Text,
+}
+
+const _: () = {
+    use core::mem::{align_of, offset_of, size_of};
+    assert!(size_of::<ClientHello>() == 88 && align_of::<ClientHello>() == 8);
+    assert!(offset_of!(ClientHello, padding) == 28 && offset_of!(ClientHello, token) == 32);
+};
+
+/// What one turn came to: go on, or stop with an answer.
+type Turn = Result<(), Scanned>;
+
+impl Default for ClientHello {
+    fn default() -> Self {
+        Self::at_record()
+    }
+}
+
+impl ClientHello {
+    /// A scan that begins at a TLS record header: the first bytes of a connection.
+    #[inline(always)]
+    #[must_use]
+    pub const fn at_record() -> Self {
+        Self {
+            phase: phase::RECORD,
+            at: 0,
+            end: 0,
+            names_end: 0,
+            items: 0,
+            flags: 0,
+            tokens: 0,
+            padding: 0,
+            token: [0; 7],
+        }
+    }
+
+    /// A scan that begins at the handshake header: for a hello whose records have been
+    /// taken off.
+    #[must_use]
+    pub const fn at_handshake() -> Self {
+        let mut hello = Self::at_record();
+        hello.phase = phase::HANDSHAKE;
+        hello
+    }
+
+    /// Begins anew in place. Unlike an assignment it leaves the token's words alone, which
+    /// nothing reads before they are written.
+    #[inline(always)]
+    pub fn restart(&mut self) {
+        self.phase = phase::RECORD;
+        self.at = 0;
+        self.end = 0;
+        self.names_end = 0;
+        self.items = 0;
+        self.flags = 0;
+        self.tokens = 0;
+    }
+
+    /// Whether the hello offers `acme-tls/1` (RFC 8737).
+    #[inline(always)]
+    #[must_use]
+    pub const fn offers_acme(&self) -> bool {
+        self.flags & SAW_ACME != 0
+    }
+
+    /// How many `ezl1-` names the hello offers.
+    #[inline(always)]
+    #[must_use]
+    pub const fn token_count(&self) -> u32 {
+        self.tokens
+    }
+
+    /// The first token. `None` when there is none or it is malformed.
+    #[inline(always)]
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        if self.tokens == 0 || self.flags & FIRST_TOKEN_HAS_WRONG_LENGTH != 0 {
+            return None;
+        }
+        Token::parse(&self.token)
+    }
+
+    /// Tells the scanner that the source will begin `count` bytes later from now on.
+    ///
+    /// After [`Scanned::Incomplete`] a caller keeps the bytes from the returned offset on
+    /// (at most [`MAX_PARTIAL`], often none), puts the next segment behind them, and
+    /// advances again. `len` is the source's length.
+    #[inline(always)]
+    pub fn consume(&mut self, len: u32) -> u32 {
+        let count = if self.at < len { self.at } else { len };
+        self.at -= count;
+        self.end = self.end.wrapping_sub(count);
+        self.names_end = self.names_end.wrapping_sub(count);
+        count
+    }
+
+    /// Reads on until the hello's end, the source's end, or a reason to stop.
+    #[inline(always)]
+    pub fn advance<S: Source + ?Sized>(&mut self, source: &S) -> Scanned {
+        // Besides the items there are seven turns: one a phase, and the last look.
+        let mut turn = 0;
+        while turn < MAX_ITEMS + 8 {
+            turn += 1;
+            source.fence();
+            if let Err(scanned) = self.turn(source) {
+                return scanned;
+            }
+        }
+        Scanned::TooLong
+    }
+
+    #[inline(always)]
+    fn turn<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        // The commonest first.
+        match self.phase {
+            phase::EXTENSION => self.extension(source),
+            phase::NAME => self.name(source),
+            phase::RECORD => self.record(source),
+            phase::HANDSHAKE => self.handshake(source),
+            phase::CIPHERS => self.ciphers(source),
+            phase::COMPRESSION => self.compression(source),
+            phase::EXTENSIONS => self.extensions(source),
+            _ => self.names(source),
+        }
+    }
+
+    #[inline(always)]
+    fn record<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let header = source.be16(0);
+        // The first byte alone may tell; so may the first two.
+        match (source.u8(0), header) {
+            (None, _) => return Err(Scanned::Incomplete),
+            (Some(content_type), _) if content_type != CONTENT_TYPE_HANDSHAKE => {
+                return Err(Scanned::NotTls);
+            }
+            (_, Some(header)) if header != u16::from(CONTENT_TYPE_HANDSHAKE) << 8 | 3 => {
+                return Err(Scanned::NotTls);
+            }
+            _ => {}
+        }
+        let length = u32::from(source.be16(3).ok_or(Scanned::Incomplete)?);
+        let message = source.u8(RECORD_HEADER).ok_or(Scanned::Incomplete)?;
+        if length == 0 || length > MAX_RECORD || message != HANDSHAKE_CLIENT_HELLO {
+            return Err(Scanned::NotTls);
+        }
+        if length < HANDSHAKE_HEADER {
+            return Err(Scanned::RecordFragmented);
+        }
+        let hello = HANDSHAKE_HEADER + handshake_length(source, RECORD_HEADER)?;
+        if hello > length {
+            return Err(Scanned::RecordFragmented);
+        }
+        if hello < length {
+            // RFC 8446 section 5.1: nothing may share the record with this key change.
+            return Err(Scanned::Malformed);
+        }
+        self.at = RECORD_HEADER;
+        self.phase = phase::HANDSHAKE;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn handshake<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        if source.u8(self.at).ok_or(Scanned::Incomplete)? != HANDSHAKE_CLIENT_HELLO {
+            return Err(Scanned::NotTls);
+        }
+        let body = self.at + HANDSHAKE_HEADER;
+        let end = body + handshake_length(source, self.at)?;
+        let session_id = source
+            .u8(body + FIXED_PART - 1)
+            .ok_or(Scanned::Incomplete)?;
+        let session_id = u32::from(session_id);
+        let next = body + FIXED_PART + session_id;
+        if session_id > MAX_SESSION_ID || next > end {
+            return Err(Scanned::Malformed);
+        }
+        self.end = end;
+        self.at = next;
+        self.phase = phase::CIPHERS;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn ciphers<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let length = u32::from(self.length16(source)?);
+        if length < 2 || length % 2 != 0 {
+            return Err(Scanned::Malformed);
+        }
+        self.skip(2 + length)?;
+        self.phase = phase::COMPRESSION;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn compression<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let length = u32::from(self.length8(source, self.end)?);
+        if length == 0 {
+            return Err(Scanned::Malformed);
+        }
+        self.skip(1 + length)?;
+        self.phase = phase::EXTENSIONS;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn extensions<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        self.phase = phase::EXTENSION;
+        if self.at == self.end {
+            // TLS 1.2 allows a hello without extensions (RFC 5246 section 7.4.1.2).
+            return Ok(());
+        }
+        self.phase = phase::EXTENSIONS;
+        let length = u32::from(self.length16(source)?);
+        if self.at + 2 + length != self.end {
+            return Err(Scanned::Malformed);
+        }
+        self.at += 2;
+        self.phase = phase::EXTENSION;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn extension<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        if self.at == self.end {
+            return Err(self.finish(source));
+        }
+        if self.at + 4 > self.end {
+            return Err(Scanned::Malformed);
+        }
+        let kind = source.be16(self.at).ok_or(Scanned::Incomplete)?;
+        let length = u32::from(source.be16(self.at + 2).ok_or(Scanned::Incomplete)?);
+        self.count_item()?;
+        if kind == EXTENSION_ALPN {
+            if self.flags & SAW_ALPN != 0 {
+                // RFC 8446 section 4.2: no two extensions of one type.
+                return Err(Scanned::Malformed);
+            }
+            self.flags |= SAW_ALPN;
+            self.names_end = self.at + 4 + length;
+            if self.names_end > self.end {
+                return Err(Scanned::Malformed);
+            }
+            self.at += 4;
+            self.phase = phase::NAMES;
+            return Ok(());
+        }
+        self.skip(4 + length)
+    }
+
+    #[inline(always)]
+    fn names<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        if self.at + 2 > self.names_end {
+            return Err(Scanned::Malformed);
+        }
+        let length = u32::from(source.be16(self.at).ok_or(Scanned::Incomplete)?);
+        if length < 2 || self.at + 2 + length != self.names_end {
+            return Err(Scanned::Malformed);
+        }
+        self.at += 2;
+        self.phase = phase::NAME;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn name<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        if self.at == self.names_end {
+            self.phase = phase::EXTENSION;
+            return Ok(());
+        }
+        let length = u32::from(self.length8(source, self.names_end)?);
+        let next = self.at + 1 + length;
+        if length == 0 || next > self.names_end {
+            return Err(Scanned::Malformed);
+        }
+        if length >= PREFIX.len() as u32 {
+            self.look_at_name(source, self.at + 1, length)?;
+        }
+        self.count_item()?;
+        self.at = next;
+        Ok(())
+    }
+
+    /// Notes a token or the ACME name. Must not change anything before it has all the
+    /// bytes it wants: the same name is looked at again after [`Scanned::Incomplete`].
+    #[inline(always)]
+    fn look_at_name<S: Source + ?Sized>(&mut self, source: &S, at: u32, length: u32) -> Turn {
+        let first = source.be16(at).ok_or(Scanned::Incomplete)?;
+        if first == u16::from_be_bytes(*b"ez") {
+            let second = source.be16(at + 2).ok_or(Scanned::Incomplete)?;
+            let third = source.u8(at + 4).ok_or(Scanned::Incomplete)?;
+            if second == u16::from_be_bytes(*b"l1") && third == b'-' {
+                self.copy_token(source, at + PREFIX.len() as u32, length)?;
+            }
+        } else if first == u16::from_be_bytes(*b"ac") && length == 10 {
+            let head = source.le64(at).ok_or(Scanned::Incomplete)?;
+            let tail = source.be16(at + 8).ok_or(Scanned::Incomplete)?;
+            if head == u64::from_le_bytes(*b"acme-tls") && tail == u16::from_be_bytes(*b"/1") {
+                self.flags |= SAW_ACME;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn copy_token<S: Source + ?Sized>(&mut self, source: &S, at: u32, length: u32) -> Turn {
+        if self.tokens == 0 {
+            if length == NAME_LEN as u32 {
+                let mut text = [0; 7];
+                let mut word = 0;
+                while word < text.len() {
+                    text[word] = source
+                        .le64(at + 8 * word as u32)
+                        .ok_or(Scanned::Incomplete)?;
+                    word += 1;
+                }
+                self.token = text;
+            } else {
+                self.flags |= FIRST_TOKEN_HAS_WRONG_LENGTH;
+            }
+        }
+        self.tokens += 1;
+        Ok(())
+    }
+
+    /// Every item has been read; the last may have been skipped beyond the source's end.
+    #[inline(always)]
+    fn finish<S: Source + ?Sized>(&self, source: &S) -> Scanned {
+        if self.end > source.len() {
+            Scanned::Incomplete
+        } else if self.tokens > 0 {
+            Scanned::Found
+        } else {
+            Scanned::Absent
+        }
+    }
+
+    #[inline(always)]
+    fn count_item(&mut self) -> Turn {
+        self.items += 1;
+        if self.items > MAX_ITEMS {
+            Err(Scanned::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    #[inline(always)]
+    fn length16<S: Source + ?Sized>(&self, source: &S) -> Result<u16, Scanned> {
+        if self.at + 2 > self.end {
+            return Err(Scanned::Malformed);
+        }
+        source.be16(self.at).ok_or(Scanned::Incomplete)
+    }
+
+    #[inline(always)]
+    fn length8<S: Source + ?Sized>(&self, source: &S, end: u32) -> Result<u8, Scanned> {
+        if self.at >= end {
+            return Err(Scanned::Malformed);
+        }
+        source.u8(self.at).ok_or(Scanned::Incomplete)
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, length: u32) -> Turn {
+        if self.at + length > self.end {
+            return Err(Scanned::Malformed);
+        }
+        self.at += length;
+        Ok(())
+    }
+}
+
+/// The 24-bit length of the handshake message whose header is at `at`.
+#[inline(always)]
+fn handshake_length<S: Source + ?Sized>(source: &S, at: u32) -> Result<u32, Scanned> {
+    let high = source.u8(at + 1).ok_or(Scanned::Incomplete)?;
+    let low = source.be16(at + 2).ok_or(Scanned::Incomplete)?;
+    Ok(u32::from(high) << 16 | u32::from(low))
+}

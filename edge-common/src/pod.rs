@@ -1,0 +1,15 @@
+//! Leave for aya to read and write the shared types as bytes. Userspace only.
+#![expect(unsafe_code, reason = "named island: Pod is an unsafe trait")]
+
+use crate::flow::{Event, FlowKey};
+use crate::policy::{Clock, KeyPolicy, Settings};
+
+macro_rules! pod {
+    ($($name:ty),*) => {$(
+        // SAFETY: repr(C), integers only, no implicit padding (asserted beside the type),
+        // so every byte is initialised and every bit pattern is a value.
+        unsafe impl aya::Pod for $name {}
+    )*};
+}
+
+pod!(FlowKey, Event, KeyPolicy, Settings, Clock);

@@ -1,0 +1,1 @@
+//! Finds the BPF toolchain, builds the XDP object, and tells a stale object from a fresh one.

@@ -1,0 +1,1 @@
+//! The admin address: `/metrics`, `/livez`, `/readyz`, `/status`.

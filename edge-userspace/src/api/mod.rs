@@ -1,0 +1,1 @@
+//! What is asked: routes, version negotiation, key binding, API-shaped errors, response headers.

@@ -1,0 +1,194 @@
+//! Configuration: what a validated one holds. Reading and checking is in
+//! `load`.
+//!
+//! Everything here has been checked when it exists: files were found, values are in
+//! range, nothing contradicts. Durations are written in TOML as `"250ms"`, `"5s"`, `"10m"`;
+//! sizes in bytes.
+
+use edge_common::policy::{Answer, Window};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The whole configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[listen]`
+    pub listen: Listen,
+    /// `[tls]`
+    pub tls: Tls,
+    /// `[keys]`
+    pub keys: Keys,
+    /// `[kernel]`
+    pub kernel: Kernel,
+    /// `[legacy]`
+    pub legacy: Legacy,
+    /// `[upstream]`
+    pub upstream: Upstream,
+    /// `[api]`
+    pub api: Api,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[log]`
+    pub log: Log,
+}
+
+/// `[listen]`: where clients connect.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// TCP addresses; their ports are the ports that the kernel program watches.
+    pub addresses: Vec<SocketAddr>,
+    /// Serving threads, each with its own runtime and SO_REUSEPORT listener. Default: one
+    /// a core.
+    pub threads: NonZeroUsize,
+    /// listen(2) backlog of each. Default 4096.
+    pub backlog: u32,
+    /// From accept to the end of the TLS handshake. Default 5 s.
+    pub handshake_timeout: Duration,
+    /// Longest ClientHello, records taken off. Default 65,536 bytes.
+    pub max_hello_bytes: usize,
+    /// Connections at a time, all threads together; more are closed at accept. Default
+    /// 65,536.
+    pub max_connections: usize,
+    /// Streams at a time on one HTTP/2 connection. Default 256.
+    pub max_streams: u32,
+    /// How long running streams may go on after a stop signal. Default 30 s.
+    pub drain_timeout: Duration,
+}
+
+/// `[tls]`: the edge's own certificate.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// PEM certificate chain, leaf first. Read again when it changes.
+    pub certificate: PathBuf,
+    /// PEM private key (PKCS#8, PKCS#1 or SEC1).
+    pub private_key: PathBuf,
+    /// How often the session-ticket key changes. Default 6 h.
+    pub ticket_rotation: Duration,
+}
+
+/// `[keys]`: who may connect.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// The key store, a journal of mode 0600.
+    pub store: PathBuf,
+    /// This edge's audience: MAC keys of other audiences are not loaded.
+    pub audience: String,
+    /// Most keys. More in the store: the rest is refused and said so. Default 100,000.
+    pub capacity: u32,
+    /// When a token is good. Default 30 s back, 5 s ahead.
+    pub window: Window,
+}
+
+/// `[kernel]`: the XDP half.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// How to attach. Default [`Attach::Auto`].
+    pub attach: Attach,
+    /// Network interfaces. Empty: every one that carries a listening address.
+    pub interfaces: Vec<String>,
+    /// How a reject is answered. Default `alert`.
+    pub answer: Answer,
+    /// Heartbeat older than this: the kernel passes everything. Default 3 s.
+    pub heartbeat_max_age: Duration,
+    /// Most sampled events a second and CPU. Default 100.
+    pub events_per_second: u32,
+}
+
+/// How the XDP program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// Driver mode, else generic mode, else none.
+    Auto,
+    /// Driver mode or fail.
+    Driver,
+    /// Generic mode or fail.
+    Generic,
+    /// No kernel half: userspace decides everything.
+    Off,
+}
+
+/// `[legacy]`: clients without a token.
+#[derive(Clone, Debug)]
+pub struct Legacy {
+    /// Whether they are refused in the hello. Default false.
+    pub deny: bool,
+}
+
+/// `[upstream]`: where requests go.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// `http` or `https`.
+    pub tls: bool,
+    /// Host name or address, for the `host` header and for SNI.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// PEM bundle that replaces the system's roots.
+    pub ca_file: Option<PathBuf>,
+    /// Whose credential the upstream sees.
+    pub credential: Credential,
+    /// Default 2 s.
+    pub connect_timeout: Duration,
+    /// From the request's end to the response's head. Default 600 s.
+    pub first_byte_timeout: Duration,
+    /// Silence within a response. Default 600 s.
+    pub idle_timeout: Duration,
+    /// Idle connections kept, each thread. Default 256.
+    pub max_idle: usize,
+    /// How long an idle connection is kept. Default 60 s.
+    pub keep_idle: Duration,
+}
+
+/// Whose credential the upstream sees.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// The client's, as it came.
+    Pass,
+    /// The upstream's own, in this header.
+    Replace {
+        /// `x-api-key`, or `authorization` (then written as `Bearer …`).
+        header: http::HeaderName,
+        /// Where the secret is.
+        from: SecretSource,
+    },
+}
+
+/// Where a secret is read from.
+#[derive(Clone, Debug)]
+pub enum SecretSource {
+    /// A file that holds nothing else; trailing white space is cut.
+    File(PathBuf),
+    /// An environment variable.
+    Environment(String),
+}
+
+/// `[api]`: what requests must look like.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// Accepted values of `anthropic-version`. Default `["2023-06-01"]`.
+    pub versions: Vec<String>,
+    /// Largest request body. Default 32 MiB.
+    pub max_body_bytes: u64,
+    /// Name of this node in `x-anthropic-routed-to`. Default the host name.
+    pub node: String,
+    /// The secret under which `x-anthropic-layer` is signed; none: one is made at start.
+    pub layer_secret: Option<SecretSource>,
+}
+
+/// `[admin]`: `/metrics`, `/livez`, `/readyz`, `/status`.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Default `127.0.0.1:9901`.
+    pub address: SocketAddr,
+}
+
+/// `[log]`
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// A tracing filter, `info` by default.
+    pub filter: String,
+    /// JSON lines instead of text.
+    pub json: bool,
+}

@@ -1,0 +1,22 @@
+//! The edge daemon, in the order in which data goes through it.
+//!
+//! packet → [`kernel`] → connection → [`listener`] (hello again, in full) → [`session`]
+//! (who is bound to this connection) → [`api`] (what is asked) → [`upstream`] (where it
+//! goes) → [`relay`] (bytes untouched) → [`telemetry`].
+//!
+//! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
+//! [`admin`] lets people look in, [`daemon`] puts the parts together, [`cli`] starts it.
+
+pub mod admin;
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod demo_model;
+pub mod kernel;
+pub mod keys;
+pub mod listener;
+pub mod relay;
+pub mod session;
+pub mod telemetry;
+pub mod upstream;

@@ -1,0 +1,1 @@
+//! Accepts connections, judges the hello again in full, terminates TLS.

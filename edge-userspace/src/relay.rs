@@ -1,0 +1,1 @@
+//! Bytes from upstream to client, untouched; back-pressure and cancellation both ways.

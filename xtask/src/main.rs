@@ -1,0 +1,2 @@
+//! What cargo cannot do.
+fn main() {}
