@@ -1,2 +1,41 @@
-//! What cargo cannot do.
-fn main() {}
+//! What cargo cannot do: set the machine up, build the BPF object, show the edge at work,
+//! run every test, and do it all as CI does.
+//!
+//! One module a command. A command returns the exit code: 0 good, 1 failed; clap answers
+//! wrong usage with 2.
+
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What cargo cannot do for the edge.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::main(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The root of the workspace that this binary was built from.
+fn workspace() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}
