@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod keys;
 pub mod listener;
 pub mod relay;
+pub mod secret;
 pub mod session;
 pub mod telemetry;
 pub mod upstream;

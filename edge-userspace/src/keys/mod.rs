@@ -1,18 +1,27 @@
 //! Keys: derivation, the store on disk, and the table that the hot path reads.
+//!
+//! [`derive`] is the cryptography, [`table`] the snapshot in memory.
 
+pub mod derive;
+pub mod table;
+
+pub use table::{Edit, Keyring, Refused, Snapshot};
+
+use crate::secret::KeyHash;
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
 use std::sync::Arc;
+use zeroize::Zeroize as _;
 
 /// One key as this edge knows it. Holds no API key, only what checks one.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
     /// Public name.
     pub id: KeyId,
     /// Label given by its maker; shown in `edge keys list`.
-    pub name: String,
+    pub name: Box<str>,
     /// SHA-256 of the API key.
-    pub key_hash: [u8; 32],
+    pub key_hash: KeyHash,
     /// Policy at this edge's audience; `None` when the key has no MAC key for it, so that
     /// it works in the legacy lane only.
     pub policy: Option<KeyPolicy>,
@@ -26,18 +35,26 @@ pub struct KeyRecord {
     pub revoked: bool,
 }
 
+impl Drop for KeyRecord {
+    fn drop(&mut self) {
+        if let Some(policy) = &mut self.policy {
+            policy.mac_key.zeroize();
+        }
+    }
+}
+
 /// What changed, for those who must act on it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Change {
-    /// A key is new or differs.
+    /// A key is new or differs, and is not revoked.
     Put(Arc<KeyRecord>),
-    /// A key is revoked: end what it runs.
+    /// A key is revoked: end what it runs. The record says so too.
     Revoked(Arc<KeyRecord>),
-    /// A key is no longer in the store.
+    /// A key is no longer in the store: end what it runs.
     Removed(KeyId),
 }
 
-/// Told of every applied batch of changes, in order, from the watcher's thread.
+/// Told of every applied batch of changes, in order, after the table has them.
 pub trait Observer: Send + Sync {
     /// `complete` is false while the table may lack keys (an overflow of its capacity).
     fn changed(&self, changes: &[Change], complete: bool);
