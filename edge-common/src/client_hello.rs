@@ -12,7 +12,7 @@
 //! Not here: reassembly of TLS records (a hello in several is reported as such), and
 //! whether the token is any good ([`crate::policy`]).
 
-use crate::token::{NAME_LEN, PREFIX, Text, Token};
+use crate::token::{NAME_LEN, PREFIX, TEXT_LEN, Text, Token};
 
 /// Bytes by offset. Offset 0 is the first byte that the scanner has not consumed.
 pub trait Source {
@@ -24,10 +24,14 @@ pub trait Source {
     fn be16(&self, at: u32) -> Option<u16>;
     /// The eight bytes at `at`, the first lowest.
     fn le64(&self, at: u32) -> Option<u64>;
-    /// Makes the compiler read the scanner's state from memory again. Costs nothing on
-    /// the host; in the kernel it keeps the verifier's view of each turn the same.
+    /// The 56 bytes at `at` in words of eight, the first lowest.
+    fn text(&self, at: u32) -> Option<Text>;
+    /// Makes the compiler read the scanner's state from memory again. Nothing on the host;
+    /// in the kernel it keeps the verifier's view of each turn the same.
     #[inline(always)]
-    fn fence(&self) {}
+    fn fence(&self, hello: &mut ClientHello) {
+        let _ = hello;
+    }
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
@@ -57,6 +61,13 @@ impl Source for [u8] {
         let bytes = self.get(at as usize..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes))
     }
+
+    #[inline]
+    fn text(&self, at: u32) -> Option<Text> {
+        let bytes: &[u8; TEXT_LEN] = self.get(at as usize..)?.first_chunk()?;
+        let (words, _) = bytes.as_chunks();
+        Some(core::array::from_fn(|i| u64::from_le_bytes(words[i])))
+    }
 }
 
 /// What a scan came to.
@@ -78,9 +89,9 @@ pub enum Scanned {
     TooLong,
 }
 
-/// The most extensions and ALPN names together that are followed in one hello. Browsers
-/// send about twenty of both; RFC 8446 sets no limit.
-pub const MAX_ITEMS: u32 = 64;
+/// The most extensions and ALPN names together that are followed in one go. Browsers send
+/// about twenty of both; RFC 8446 sets no limit, the verifier does.
+pub const MAX_ITEMS: u32 = 48;
 
 /// The longest stretch that the scanner must see whole before it can go on, bytes: what a
 /// caller must be able to keep between two segments.
@@ -176,15 +187,18 @@ impl ClientHello {
         hello
     }
 
-    /// Begins anew in place. Unlike an assignment it leaves the token's words alone, which
-    /// nothing reads before they are written.
+    /// Begins anew in place. Leaves the token's words alone, which nothing reads before
+    /// they are written, and has fences on the way: longer runs of zeros would become a
+    /// call of `memset`, byte by byte in the kernel.
     #[inline(always)]
-    pub fn restart(&mut self) {
+    pub fn restart<S: Source + ?Sized>(&mut self, source: &S) {
         self.phase = phase::RECORD;
         self.at = 0;
         self.end = 0;
+        source.fence(self);
         self.names_end = 0;
         self.items = 0;
+        source.fence(self);
         self.flags = 0;
         self.tokens = 0;
     }
@@ -213,6 +227,12 @@ impl ClientHello {
         Token::parse(&self.token)
     }
 
+    /// Allows another [`MAX_ITEMS`] after [`Scanned::TooLong`]: for userspace, which is
+    /// bounded by bytes instead.
+    pub const fn allow_more_items(&mut self) {
+        self.items = 0;
+    }
+
     /// Tells the scanner that the source will begin `count` bytes later from now on.
     ///
     /// After [`Scanned::Incomplete`] a caller keeps the bytes from the returned offset on
@@ -230,31 +250,47 @@ impl ClientHello {
     /// Reads on until the hello's end, the source's end, or a reason to stop.
     #[inline(always)]
     pub fn advance<S: Source + ?Sized>(&mut self, source: &S) -> Scanned {
-        // Besides the items there are seven turns: one a phase, and the last look.
-        let mut turn = 0;
-        while turn < MAX_ITEMS + 8 {
-            turn += 1;
-            source.fence();
-            if let Err(scanned) = self.turn(source) {
-                return scanned;
-            }
+        match self.run(source) {
+            Ok(()) => Scanned::TooLong,
+            Err(scanned) => scanned,
         }
-        Scanned::TooLong
     }
 
     #[inline(always)]
-    fn turn<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        // The commonest first.
-        match self.phase {
-            phase::EXTENSION => self.extension(source),
-            phase::NAME => self.name(source),
-            phase::RECORD => self.record(source),
-            phase::HANDSHAKE => self.handshake(source),
-            phase::CIPHERS => self.ciphers(source),
-            phase::COMPRESSION => self.compression(source),
-            phase::EXTENSIONS => self.extensions(source),
-            _ => self.names(source),
+    fn run<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        // The headers stand before the loop: they lie at fixed offsets, and inside it the
+        // compiler would hoist their checks and double the verifier's states with each.
+        if self.phase == phase::RECORD {
+            self.record(source)?;
         }
+        if self.phase == phase::HANDSHAKE {
+            self.handshake(source)?;
+        }
+        source.fence(self);
+        if self.phase == phase::CIPHERS {
+            self.ciphers(source)?;
+        }
+        source.fence(self);
+        if self.phase == phase::COMPRESSION {
+            self.compression(source)?;
+        }
+        source.fence(self);
+        if self.phase == phase::EXTENSIONS {
+            self.extensions(source)?;
+        }
+        // Besides the items: into the list of names, out of it, and the last look.
+        let mut turn = 0;
+        while turn < MAX_ITEMS + 3 {
+            turn += 1;
+            source.fence(self);
+            // The commonest first.
+            match self.phase {
+                phase::EXTENSION => self.extension(source)?,
+                phase::NAME => self.name(source)?,
+                _ => self.names(source)?,
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -326,7 +362,7 @@ impl ClientHello {
 
     #[inline(always)]
     fn compression<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        let length = u32::from(self.length8(source, self.end)?);
+        let (length, _) = self.length8(source, self.end)?;
         if length == 0 {
             return Err(Scanned::Malformed);
         }
@@ -400,58 +436,53 @@ impl ClientHello {
             self.phase = phase::EXTENSION;
             return Ok(());
         }
-        let length = u32::from(self.length8(source, self.names_end)?);
+        let (length, first) = self.length8(source, self.names_end)?;
         let next = self.at + 1 + length;
         if length == 0 || next > self.names_end {
             return Err(Scanned::Malformed);
         }
-        if length >= PREFIX.len() as u32 {
-            self.look_at_name(source, self.at + 1, length)?;
-        }
         self.count_item()?;
+        if first == PREFIX[0] && length >= PREFIX.len() as u32 {
+            self.look_for_token(source, length)?;
+        } else if first == b'a' && length == 10 {
+            self.look_for_acme(source)?;
+        }
         self.at = next;
         Ok(())
     }
 
-    /// Notes a token or the ACME name. Must not change anything before it has all the
-    /// bytes it wants: the same name is looked at again after [`Scanned::Incomplete`].
-    #[inline(always)]
-    fn look_at_name<S: Source + ?Sized>(&mut self, source: &S, at: u32, length: u32) -> Turn {
-        let first = source.be16(at).ok_or(Scanned::Incomplete)?;
-        if first == u16::from_be_bytes(*b"ez") {
-            let second = source.be16(at + 2).ok_or(Scanned::Incomplete)?;
-            let third = source.u8(at + 4).ok_or(Scanned::Incomplete)?;
-            if second == u16::from_be_bytes(*b"l1") && third == b'-' {
-                self.copy_token(source, at + PREFIX.len() as u32, length)?;
-            }
-        } else if first == u16::from_be_bytes(*b"ac") && length == 10 {
-            let head = source.le64(at).ok_or(Scanned::Incomplete)?;
-            let tail = source.be16(at + 8).ok_or(Scanned::Incomplete)?;
-            if head == u64::from_le_bytes(*b"acme-tls") && tail == u16::from_be_bytes(*b"/1") {
-                self.flags |= SAW_ACME;
-            }
-        }
-        Ok(())
-    }
+    // The two below must change nothing before they have all the bytes they want: the
+    // same name is looked at again after `Incomplete`.
 
     #[inline(always)]
-    fn copy_token<S: Source + ?Sized>(&mut self, source: &S, at: u32, length: u32) -> Turn {
+    fn look_for_token<S: Source + ?Sized>(&mut self, source: &S, length: u32) -> Turn {
+        let name = self.at + 1;
+        // The first letter is known.
+        let second = source.be16(name + 1).ok_or(Scanned::Incomplete)?;
+        let third = source.be16(name + 3).ok_or(Scanned::Incomplete)?;
+        if second != u16::from_be_bytes(*b"zl") || third != u16::from_be_bytes(*b"1-") {
+            return Ok(());
+        }
         if self.tokens == 0 {
             if length == NAME_LEN as u32 {
-                let mut text = [0; 7];
-                let mut word = 0;
-                while word < text.len() {
-                    text[word] = source
-                        .le64(at + 8 * word as u32)
-                        .ok_or(Scanned::Incomplete)?;
-                    word += 1;
-                }
-                self.token = text;
+                let text = source.text(name + PREFIX.len() as u32);
+                self.token = text.ok_or(Scanned::Incomplete)?;
             } else {
                 self.flags |= FIRST_TOKEN_HAS_WRONG_LENGTH;
             }
         }
         self.tokens += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn look_for_acme<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let name = self.at + 1;
+        let head = source.le64(name).ok_or(Scanned::Incomplete)?;
+        let tail = source.be16(name + 8).ok_or(Scanned::Incomplete)?;
+        if head == u64::from_le_bytes(*b"acme-tls") && tail == u16::from_be_bytes(*b"/1") {
+            self.flags |= SAW_ACME;
+        }
         Ok(())
     }
 
@@ -485,12 +516,15 @@ impl ClientHello {
         source.be16(self.at).ok_or(Scanned::Incomplete)
     }
 
+    /// A length of one byte and the byte after it. What it measures is never empty in a
+    /// hello, so that there are always two to read.
     #[inline(always)]
-    fn length8<S: Source + ?Sized>(&self, source: &S, end: u32) -> Result<u8, Scanned> {
-        if self.at >= end {
+    fn length8<S: Source + ?Sized>(&self, source: &S, end: u32) -> Result<(u32, u8), Scanned> {
+        if self.at + 2 > end {
             return Err(Scanned::Malformed);
         }
-        source.u8(self.at).ok_or(Scanned::Incomplete)
+        let both = source.be16(self.at).ok_or(Scanned::Incomplete)?;
+        Ok((u32::from(both >> 8), both as u8))
     }
 
     #[inline(always)]

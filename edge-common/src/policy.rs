@@ -116,6 +116,8 @@ reasons! {
         SynPayload = 26 "syn_payload",
         /// Payload that does not begin a ClientHello: later data of a connection, or not TLS.
         NotHello = 27 "not_hello",
+        /// Payload with a reset, or without an acknowledgement: no live connection sends it.
+        OddFlags = 28 "odd_flags",
     }
 }
 

@@ -1,0 +1,294 @@
+//! The answer to a reject: the packet that carried the hello is turned round.
+//!
+//! `alert`: a TLS fatal `access_denied` (RFC 8446 section 6.2) with FIN, so that the
+//! client's library says why; `rst`: a TCP reset; `drop`: nothing. If the packet cannot be
+//! resized the reject stands and the packet is dropped, counted.
+
+use aya_ebpf::{
+    EbpfContext,
+    bindings::xdp_action::{XDP_DROP, XDP_TX},
+    helpers::generated::{bpf_xdp_adjust_tail, bpf_xdp_get_buff_len},
+    programs::XdpContext,
+};
+use edge_common::policy::{Answer, Counter, Settings};
+
+use crate::maps::count;
+use crate::packet::{
+    self, MAX_HEADERS_MASK, Scratch, opaque, read_be16, read_u8, read_u32, write_u8, write_u16,
+    write_u32,
+};
+
+// As they lie in memory, in words: alert record, TLS 1.2 on the wire, two bytes:
+// fatal (2), access_denied (49).
+const ALERT_WORD: u32 = u32::from_ne_bytes([0x15, 0x03, 0x03, 0x00]);
+const ALERT_HALF: u16 = u16::from_ne_bytes([0x02, 0x02]);
+const ALERT_BYTE: u8 = 0x31;
+const ALERT_BYTES: usize = 7;
+
+const TCP_BYTES: usize = 20;
+/// NOP, NOP, timestamps of ten bytes (RFC 7323 appendix A).
+const TIMESTAMPS_HEAD: u32 = u32::from_ne_bytes([1, 1, 8, 10]);
+const TIMESTAMPS_BYTES: usize = 12;
+/// How far the answer's clock is put ahead of what the client has last seen of the
+/// server's, so that an ACK of the real stack on its way does not make the answer look
+/// old (PAWS, RFC 7323 section 5). Milliseconds on Linux; a thousandth of PAWS' horizon.
+const TIMESTAMP_LEAD: u32 = 1 << 20;
+
+const FLAGS_FIN_PSH_ACK: u8 = 0x19;
+const FLAGS_RST_ACK: u8 = 0x14;
+const HOP_LIMIT: u8 = 64;
+const PROTOCOL_TCP: u8 = 6;
+
+/// What TCP timestamps the packet carried, as they lie in memory.
+#[derive(Clone, Copy)]
+struct Timestamps {
+    value: u32,
+    echo: u32,
+}
+
+/// Writes words and adds them to an Internet checksum (RFC 1071) on the way.
+struct Writer {
+    at: usize,
+    sum: u64,
+}
+
+impl Writer {
+    #[inline(always)]
+    fn word(&mut self, at: usize, word: u32) {
+        write_u32(self.at + at, word);
+        self.sum += u64::from(word);
+    }
+
+    #[inline(always)]
+    fn checksum(&self) -> u16 {
+        let mut sum = (self.sum & 0xffff_ffff) + (self.sum >> 32);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        !(sum as u16)
+    }
+}
+
+/// Answers as configured and returns the XDP action.
+#[inline(always)]
+pub(crate) fn answer(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> u32 {
+    const ALERT: u32 = Answer::Alert as u32;
+    const RST: u32 = Answer::Rst as u32;
+    let sent = match settings.answer {
+        ALERT => match timestamps(ctx, scratch) {
+            Some(stamps) => send::<true>(ctx, scratch, Some(stamps)),
+            None => send::<true>(ctx, scratch, None),
+        },
+        RST => send::<false>(ctx, scratch, None),
+        _ => {
+            count(Counter::AnsweredDrop as u32);
+            return XDP_DROP;
+        }
+    };
+    match sent {
+        Some(()) if settings.answer == ALERT => count(Counter::AnsweredAlert as u32),
+        Some(()) => count(Counter::AnsweredRst as u32),
+        None => {
+            count(Counter::AnswerFailed as u32);
+            return XDP_DROP;
+        }
+    }
+    XDP_TX
+}
+
+/// Looks for the timestamps option (RFC 7323 section 3.2), which an answer must carry
+/// when the connection uses it.
+#[inline(always)]
+fn timestamps(ctx: &XdpContext, scratch: &mut Scratch) -> Option<Timestamps> {
+    let end = packet::end(ctx);
+    let start = packet::start(ctx) + (scratch.transport_at & MAX_HEADERS_MASK) as usize + TCP_BYTES;
+    let options_bytes = scratch.options_bytes;
+    // Where nearly every stack puts it.
+    if options_bytes >= 12 && start + 12 <= end && read_u32(start) == TIMESTAMPS_HEAD {
+        return Some(Timestamps {
+            value: read_u32(start + 4),
+            echo: read_u32(start + 8),
+        });
+    }
+    let mut at = 0;
+    let mut turn = 0;
+    while turn < 20 {
+        turn += 1;
+        let option = start + (opaque(u64::from(at)) & 63) as usize;
+        if at + 2 > options_bytes || option + 2 > end {
+            return None;
+        }
+        let kind = read_u8(option);
+        match kind {
+            0 => return None,
+            1 => at += 1,
+            8 => {
+                if at + 10 > options_bytes || option + 10 > end {
+                    return None;
+                }
+                return Some(Timestamps {
+                    value: read_u32(option + 2),
+                    echo: read_u32(option + 6),
+                });
+            }
+            _ => {
+                let length = u32::from(read_u8(option + 1));
+                if length < 2 || length > 40 {
+                    return None;
+                }
+                at += length;
+            }
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn send<const ALERT: bool>(
+    ctx: &XdpContext,
+    scratch: &mut Scratch,
+    stamps: Option<Timestamps>,
+) -> Option<()> {
+    let ip_bytes = if scratch.is_ipv6 != 0 { 40 } else { 20 };
+    let tcp_bytes = TCP_BYTES
+        + if stamps.is_some() {
+            TIMESTAMPS_BYTES
+        } else {
+            0
+        };
+    let segment_bytes = tcp_bytes + if ALERT { ALERT_BYTES } else { 0 };
+    resize(ctx, scratch.network_at + (ip_bytes + segment_bytes) as u32)?;
+
+    let frame = packet::start(ctx);
+    let end = packet::end(ctx);
+    if frame + 14 > end {
+        return None;
+    }
+    let (to, to_tail) = (read_u32(frame), read_be16(frame + 4));
+    let (from, from_tail) = (read_u32(frame + 6), read_be16(frame + 10));
+    write_u32(frame, from);
+    write_u16(frame + 4, from_tail.to_be());
+    write_u32(frame + 6, to);
+    write_u16(frame + 10, to_tail.to_be());
+
+    let network = frame + (opaque(u64::from(scratch.network_at)) & 31) as usize;
+    let sum = if scratch.is_ipv6 != 0 {
+        if network + 40 > end {
+            return None;
+        }
+        write_ipv6(network, scratch, segment_bytes as u16)
+    } else {
+        if network + 20 > end {
+            return None;
+        }
+        write_ipv4(network, scratch, segment_bytes as u16)
+    };
+    let transport = network + ip_bytes;
+    if transport + segment_bytes > end {
+        return None;
+    }
+    write_tcp::<ALERT>(transport, sum, scratch, stamps);
+    Some(())
+}
+
+#[inline(always)]
+fn resize(ctx: &XdpContext, bytes: u32) -> Option<()> {
+    // SAFETY: the context is the program's own. The length is asked for, not computed
+    // from the packet pointers: frames may lie in several buffers.
+    let now = unsafe { bpf_xdp_get_buff_len(ctx.as_ptr().cast()) };
+    // SAFETY: as above; packet pointers are read anew afterwards.
+    let failed = unsafe { bpf_xdp_adjust_tail(ctx.as_ptr().cast(), bytes as i32 - now as i32) };
+    (failed == 0).then_some(())
+}
+
+/// Returns the pseudo-header's sum (RFC 9293 section 3.1), not yet folded.
+#[inline(always)]
+fn write_ipv4(network: usize, scratch: &Scratch, segment_bytes: u16) -> u64 {
+    let length = (20 + segment_bytes).to_be_bytes();
+    let mut header = Writer {
+        at: network,
+        sum: 0,
+    };
+    header.word(0, u32::from_ne_bytes([0x45, 0, length[0], length[1]]));
+    // No identification, don't fragment.
+    header.word(4, u32::from_ne_bytes([0, 0, 0x40, 0]));
+    header.word(8, u32::from_ne_bytes([HOP_LIMIT, PROTOCOL_TCP, 0, 0]));
+    header.word(12, scratch.flow.server[3]);
+    header.word(16, scratch.flow.client[3]);
+    write_u16(network + 10, header.checksum());
+    u64::from(scratch.flow.server[3])
+        + u64::from(scratch.flow.client[3])
+        + u64::from(pseudo_tail(segment_bytes))
+}
+
+#[inline(always)]
+fn write_ipv6(network: usize, scratch: &Scratch, segment_bytes: u16) -> u64 {
+    let length = segment_bytes.to_be_bytes();
+    write_u32(network, u32::from_ne_bytes([0x60, 0, 0, 0]));
+    write_u32(
+        network + 4,
+        u32::from_ne_bytes([length[0], length[1], PROTOCOL_TCP, HOP_LIMIT]),
+    );
+    let mut addresses = Writer {
+        at: network + 8,
+        sum: 0,
+    };
+    let mut word = 0;
+    while word < 4 {
+        addresses.word(4 * word, scratch.flow.server[word]);
+        addresses.word(16 + 4 * word, scratch.flow.client[word]);
+        word += 1;
+    }
+    addresses.sum + u64::from(pseudo_tail(segment_bytes))
+}
+
+#[inline(always)]
+fn pseudo_tail(segment_bytes: u16) -> u32 {
+    let length = segment_bytes.to_be_bytes();
+    u32::from_ne_bytes([0, PROTOCOL_TCP, length[0], length[1]])
+}
+
+#[inline(always)]
+fn write_tcp<const ALERT: bool>(
+    transport: usize,
+    pseudo: u64,
+    scratch: &Scratch,
+    stamps: Option<Timestamps>,
+) {
+    let flow = &scratch.flow;
+    let ports = u32::from(flow.server_port_be) | u32::from(flow.client_port_be) << 16;
+    let refused = u32::from_be(scratch.sequence_be).wrapping_add(scratch.payload_bytes);
+    let words: u8 = if stamps.is_some() { 8 } else { 5 };
+    let (flags, window) = if ALERT {
+        (FLAGS_FIN_PSH_ACK, 0xff)
+    } else {
+        (FLAGS_RST_ACK, 0)
+    };
+
+    let mut header = Writer {
+        at: transport,
+        sum: pseudo,
+    };
+    header.word(0, ports);
+    header.word(4, scratch.acknowledged_be);
+    header.word(8, refused.to_be());
+    header.word(12, u32::from_ne_bytes([words << 4, flags, window, window]));
+    // Checksum and urgent pointer.
+    header.word(16, 0);
+    let mut payload = transport + TCP_BYTES;
+    if let Some(stamps) = stamps {
+        let ahead = u32::from_be(stamps.echo).wrapping_add(TIMESTAMP_LEAD);
+        header.word(20, TIMESTAMPS_HEAD);
+        header.word(24, ahead.to_be());
+        header.word(28, stamps.value);
+        payload += TIMESTAMPS_BYTES;
+    }
+    if ALERT {
+        write_u32(payload, ALERT_WORD);
+        write_u16(payload + 4, ALERT_HALF);
+        write_u8(payload + 6, ALERT_BYTE);
+        header.sum += u64::from(ALERT_WORD) + u64::from(ALERT_HALF);
+        header.sum += u64::from(u16::from_ne_bytes([ALERT_BYTE, 0]));
+    }
+    write_u16(transport + 16, header.checksum());
+}

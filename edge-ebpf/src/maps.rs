@@ -1,0 +1,119 @@
+//! The maps that the daemon and the program share, and the look-ups in them.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    helpers::generated::bpf_ktime_get_coarse_ns,
+    macros::map,
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
+};
+use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
+use edge_common::token::KeyId;
+
+use crate::events::Budget;
+use crate::packet::Scratch;
+
+/// Key policies by key id. The daemon sets the size before loading; entries take memory
+/// only as they are filled.
+#[map]
+static KEYS: HashMap<u64, KeyPolicy> = HashMap::with_max_entries(100_000, BPF_F_NO_PREALLOC);
+/// One [`Settings`].
+#[map]
+static SETTINGS: Array<Settings> = Array::with_max_entries(1, 0);
+/// One [`Clock`], rewritten with every heartbeat; apart from the settings so that each
+/// is written for its own reason.
+#[map]
+static CLOCK: Array<Clock> = Array::with_max_entries(1, 0);
+/// A bit for each TCP port that is ours, 64 to a word.
+#[map]
+static PORTS: Array<u64> = Array::with_max_entries(1024, 0);
+/// By reason and counter.
+#[map]
+static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_SLOTS, 0);
+/// Sampled verdicts on their way to the daemon.
+#[map]
+pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
+/// How many events this CPU may still send.
+#[map]
+static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(1, 0);
+/// Working memory of the packet at hand. In a map, not on the stack, so that the
+/// verifier forgets its contents between the scanner's turns.
+#[map]
+static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// Adds one to a counter of this CPU.
+#[inline(always)]
+pub(crate) fn count(slot: u32) {
+    if let Some(value) = COUNTERS.get_ptr_mut(slot) {
+        // SAFETY: the slot is this CPU's, and XDP programs do not preempt each other on one.
+        unsafe { *value += 1 };
+    }
+}
+
+/// This CPU's working memory.
+#[inline(always)]
+pub(crate) fn scratch() -> Option<&'static mut Scratch> {
+    // SAFETY: the slot is this CPU's, XDP programs do not preempt each other on one, and
+    // `edge_xdp` asks once.
+    unsafe { SCRATCH.get_ptr_mut(0)?.as_mut() }
+}
+
+/// This CPU's event budget.
+#[inline(always)]
+pub(crate) fn budget() -> Option<&'static mut Budget> {
+    // SAFETY: as above; `events::sample` asks once a packet.
+    unsafe { BUDGET.get_ptr_mut(0)?.as_mut() }
+}
+
+/// The settings. All zero before the daemon wrote them, which passes everything.
+#[inline(always)]
+pub(crate) fn settings() -> Option<&'static Settings> {
+    SETTINGS.get(0)
+}
+
+/// Whether the TCP port is ours.
+#[inline(always)]
+pub(crate) fn watched(port: u16) -> bool {
+    match PORTS.get(u32::from(port) >> 6) {
+        Some(word) => *word >> (port & 63) & 1 != 0,
+        None => false,
+    }
+}
+
+/// CLOCK_MONOTONIC, coarse, nanoseconds.
+#[inline(always)]
+pub(crate) fn monotonic_ns() -> u64 {
+    // SAFETY: takes nothing, returns a number.
+    unsafe { bpf_ktime_get_coarse_ns() }
+}
+
+/// Unix time in seconds, or nothing when the daemon's heartbeat is too old.
+#[inline(always)]
+pub(crate) fn now_s(settings: &Settings) -> Option<u64> {
+    let clock = CLOCK.get(0)?;
+    let monotonic = monotonic_ns();
+    // The coarse clock may lag the heartbeat by a tick: a beat from "ahead" is fresh.
+    let age = monotonic.wrapping_sub(clock.heartbeat_ns) as i64;
+    if clock.heartbeat_ns == 0 || age > settings.heartbeat_max_age_ns as i64 {
+        return None;
+    }
+    Some(monotonic.wrapping_add(clock.unix_offset_ns) / 1_000_000_000)
+}
+
+/// The policy map as the shared judge sees it.
+pub(crate) struct PolicyMap<'a> {
+    pub(crate) settings: &'a Settings,
+}
+
+impl Keys for PolicyMap<'_> {
+    #[inline(always)]
+    fn policy(&self, id: KeyId) -> Option<&KeyPolicy> {
+        // SAFETY: the map is not LRU, and freed entries of a hash map stay readable until
+        // the program ends (RCU); the daemon replaces entries whole.
+        unsafe { KEYS.get(&id.0) }
+    }
+
+    #[inline(always)]
+    fn complete(&self) -> bool {
+        self.settings.policy_complete != 0
+    }
+}

@@ -1,0 +1,255 @@
+//! Packet headers: from the frame's first byte to the TCP payload.
+//!
+//! Ethernet, at most two VLAN tags, IPv4 with options, IPv6 without extension headers,
+//! TCP with options. Everything else passes under a reason of its own. Checksums are not
+//! looked at: on veth and with offloads they are not there yet.
+
+use aya_ebpf::programs::XdpContext;
+use core::arch::asm;
+use edge_common::client_hello::ClientHello;
+use edge_common::flow::FlowKey;
+use edge_common::policy::Reason;
+
+use crate::maps;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100; // IEEE 802.1Q
+const ETHERTYPE_QINQ: u16 = 0x88a8; // IEEE 802.1ad
+const PROTOCOL_TCP: u8 = 6;
+const NEXT_HEADER_FRAGMENT: u8 = 44; // RFC 8200 section 4.5
+
+const TCP_SYN: u8 = 0x02;
+const TCP_RST: u8 = 0x04;
+const TCP_ACK: u8 = 0x10;
+
+/// All headers together fit: 22 bytes of Ethernet, 60 of IPv4, 60 of TCP.
+pub(crate) const MAX_HEADERS_MASK: u32 = 0xff;
+
+/// Working memory of one packet.
+#[repr(C)]
+pub(crate) struct Scratch {
+    pub(crate) hello: ClientHello,
+    pub(crate) flow: FlowKey,
+    /// Offsets from the frame's start.
+    pub(crate) network_at: u32,
+    pub(crate) transport_at: u32,
+    pub(crate) payload_at: u32,
+    /// By the IP header's word, so without Ethernet padding.
+    pub(crate) payload_bytes: u32,
+    pub(crate) is_ipv6: u32,
+    /// As they stand in the TCP header: network byte order.
+    pub(crate) sequence_be: u32,
+    pub(crate) acknowledged_be: u32,
+    /// The TCP options' length, bytes.
+    pub(crate) options_bytes: u32,
+}
+
+/// Finds the payload of a data segment for one of our ports.
+#[inline(always)]
+pub(crate) fn parse(ctx: &XdpContext, scratch: &mut Scratch) -> Result<(), Reason> {
+    let protocol = ethernet(ctx, scratch)?;
+    let total = match protocol {
+        ETHERTYPE_IPV4 => ipv4(ctx, scratch)?,
+        ETHERTYPE_IPV6 => ipv6(ctx, scratch)?,
+        _ => return Err(Reason::OtherEtherType),
+    };
+    tcp(ctx, scratch, total)
+}
+
+#[inline(always)]
+fn ethernet(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u16, Reason> {
+    let frame = start(ctx);
+    let end = end(ctx);
+    if frame + 14 > end {
+        return Err(Reason::HeaderTruncated);
+    }
+    let mut protocol = read_be16(frame + 12);
+    scratch.network_at = 14;
+    if protocol == ETHERTYPE_VLAN || protocol == ETHERTYPE_QINQ {
+        if frame + 18 > end {
+            return Err(Reason::HeaderTruncated);
+        }
+        protocol = read_be16(frame + 16);
+        scratch.network_at = 18;
+        if protocol == ETHERTYPE_VLAN {
+            if frame + 22 > end {
+                return Err(Reason::HeaderTruncated);
+            }
+            protocol = read_be16(frame + 20);
+            scratch.network_at = 22;
+        }
+    }
+    Ok(protocol)
+}
+
+/// Returns the length of what follows the IP header, bytes.
+#[inline(always)]
+fn ipv4(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
+    let header = start(ctx) + (scratch.network_at & MAX_HEADERS_MASK) as usize;
+    if header + 20 > end(ctx) {
+        return Err(Reason::HeaderTruncated);
+    }
+    let version_and_length = read_u8(header);
+    let length = u32::from(version_and_length & 15) * 4;
+    let total = u32::from(read_be16(header + 2));
+    if version_and_length >> 4 != 4 || length < 20 || total < length {
+        return Err(Reason::HeaderTruncated);
+    }
+    if read_u8(header + 9) != PROTOCOL_TCP {
+        return Err(Reason::OtherProtocol);
+    }
+    // More-fragments flag and offset (RFC 791 section 3.1).
+    if read_be16(header + 6) & 0x3fff != 0 {
+        return Err(Reason::IpFragment);
+    }
+    let mapped = FlowKey::MAPPED;
+    scratch.flow.client = [0, 0, mapped, read_u32(header + 12)];
+    scratch.flow.server = [0, 0, mapped, read_u32(header + 16)];
+    scratch.is_ipv6 = 0;
+    scratch.transport_at = scratch.network_at + length;
+    Ok(total - length)
+}
+
+/// Returns the length of what follows the IP header, bytes.
+#[inline(always)]
+fn ipv6(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
+    let header = start(ctx) + (scratch.network_at & MAX_HEADERS_MASK) as usize;
+    if header + 40 > end(ctx) || read_u8(header) >> 4 != 6 {
+        return Err(Reason::HeaderTruncated);
+    }
+    match read_u8(header + 6) {
+        PROTOCOL_TCP => {}
+        NEXT_HEADER_FRAGMENT => return Err(Reason::IpFragment),
+        _ => return Err(Reason::OtherProtocol),
+    }
+    let word = |at: usize| read_u32(header + at);
+    scratch.flow.client = [word(8), word(12), word(16), word(20)];
+    scratch.flow.server = [word(24), word(28), word(32), word(36)];
+    scratch.is_ipv6 = 1;
+    scratch.transport_at = scratch.network_at + 40;
+    Ok(u32::from(read_be16(header + 4)))
+}
+
+#[inline(always)]
+fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<(), Reason> {
+    let header = start(ctx) + (scratch.transport_at & MAX_HEADERS_MASK) as usize;
+    if header + 20 > end(ctx) {
+        return Err(Reason::HeaderTruncated);
+    }
+    if !maps::watched(read_be16(header + 2)) {
+        return Err(Reason::OtherPort);
+    }
+    let length = u32::from(read_u8(header + 12) >> 4) * 4;
+    if length < 20 || total < length {
+        return Err(Reason::HeaderTruncated);
+    }
+    if total == length {
+        return Err(Reason::NoPayload);
+    }
+    match read_u8(header + 13) & (TCP_SYN | TCP_RST | TCP_ACK) {
+        TCP_ACK => {}
+        flags if flags & TCP_SYN != 0 => return Err(Reason::SynPayload),
+        _ => return Err(Reason::OddFlags),
+    }
+    let ports = read_u32(header);
+    scratch.flow.client_port_be = ports as u16;
+    scratch.flow.server_port_be = (ports >> 16) as u16;
+    scratch.flow.padding = 0;
+    scratch.sequence_be = read_u32(header + 4);
+    scratch.acknowledged_be = read_u32(header + 8);
+    scratch.options_bytes = length - 20;
+    scratch.payload_at = scratch.transport_at + length;
+    scratch.payload_bytes = total - length;
+    Ok(())
+}
+
+/// Address of the frame's first byte.
+///
+/// Loaded by hand, as is [`end`]: the verifier knows a packet pointer only as the word
+/// that the load left in a 64-bit register, and the compiler, which sees a 32-bit field,
+/// would extend it some blocks later, which the verifier takes for arithmetic.
+#[inline(always)]
+pub(crate) fn start(ctx: &XdpContext) -> usize {
+    let start: u64;
+    // SAFETY: the context is the program's own; `data` is the first field of `xdp_md`.
+    unsafe { asm!("{0} = *(u32 *)({1} + 0)", out(reg) start, in(reg) ctx.ctx, options(nostack)) }
+    start as usize
+}
+
+/// Address just after the frame's linear part.
+#[inline(always)]
+pub(crate) fn end(ctx: &XdpContext) -> usize {
+    let end: u64;
+    // SAFETY: as above; `data_end` is the second field.
+    unsafe { asm!("{0} = *(u32 *)({1} + 4)", out(reg) end, in(reg) ctx.ctx, options(nostack)) }
+    end as usize
+}
+
+// The packet is read and written as volatile: the compiler must not merge, widen or move
+// accesses away from the bounds check that the verifier ties them to.
+
+/// The byte at an address that was checked against the packet's end.
+#[inline(always)]
+pub(crate) fn read_u8(address: usize) -> u8 {
+    // SAFETY: checked by the caller; the verifier refuses the program otherwise.
+    unsafe { core::ptr::read_volatile(address as *const u8) }
+}
+
+/// Two bytes, the first highest.
+#[inline(always)]
+pub(crate) fn read_be16(address: usize) -> u16 {
+    // SAFETY: as above; BPF packet access need not be aligned.
+    u16::from_be(unsafe { core::ptr::read_volatile(address as *const u16) })
+}
+
+/// Four bytes as they lie in memory.
+#[inline(always)]
+pub(crate) fn read_u32(address: usize) -> u32 {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(address as *const u32) }
+}
+
+/// Eight bytes as they lie in memory.
+#[inline(always)]
+pub(crate) fn read_u64(address: usize) -> u64 {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(address as *const u64) }
+}
+
+/// Writes one byte.
+#[inline(always)]
+pub(crate) fn write_u8(address: usize, value: u8) {
+    // SAFETY: as above.
+    unsafe { core::ptr::write_volatile(address as *mut u8, value) }
+}
+
+/// Writes two bytes as they lie in memory.
+#[inline(always)]
+pub(crate) fn write_u16(address: usize, value: u16) {
+    // SAFETY: as above.
+    unsafe { core::ptr::write_volatile(address as *mut u16, value) }
+}
+
+/// Writes four bytes as they lie in memory.
+#[inline(always)]
+pub(crate) fn write_u32(address: usize, value: u32) {
+    // SAFETY: as above.
+    unsafe { core::ptr::write_volatile(address as *mut u32, value) }
+}
+
+/// Makes the compiler believe that `value` may have changed in memory.
+#[inline(always)]
+pub(crate) fn forget<T>(value: &mut T) {
+    // SAFETY: does nothing; that it claims to touch memory is the point.
+    unsafe { asm!("/* {0} */", in(reg) value as *mut T, options(nostack, preserves_flags)) }
+}
+
+/// Hides a number's origin from the compiler, so that a bound put on it afterwards is
+/// really emitted. Must be an instruction: an empty one is folded away.
+#[inline(always)]
+pub(crate) fn opaque(mut value: u64) -> u64 {
+    // SAFETY: copies a register onto itself.
+    unsafe { asm!("{0} = {0}", inout(reg) value, options(nomem, nostack, preserves_flags)) }
+    value
+}
