@@ -239,10 +239,13 @@ pub(crate) fn write_u32(address: usize, value: u32) {
 }
 
 /// Makes the compiler believe that `value` may have changed in memory.
+///
+/// One instruction that does nothing: with none, the line table would have two entries
+/// at one place, which the kernel refuses.
 #[inline(always)]
 pub(crate) fn forget<T>(value: &mut T) {
-    // SAFETY: does nothing; that it claims to touch memory is the point.
-    unsafe { asm!("/* {0} */", in(reg) value as *mut T, options(nostack, preserves_flags)) }
+    // SAFETY: copies a register onto itself; that it claims to touch memory is the point.
+    unsafe { asm!("{0} = {0}", in(reg) value as *mut T, options(nostack, preserves_flags)) }
 }
 
 /// Hides a number's origin from the compiler, so that a bound put on it afterwards is
