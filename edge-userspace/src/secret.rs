@@ -59,16 +59,22 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is longer than any secret.
-    #[error("{path}: longer than {max} bytes, so it is no secret; name the right file", max = Secret::MAX_FILE_BYTES)]
+    #[error("{path}: longer than {max} bytes, so it is no secret", max = Secret::MAX_FILE_BYTES)]
     TooLong {
         /// The file.
         path: String,
     },
     /// There is nothing in the file but white space.
-    #[error("{path}: holds no secret, only white space; write the secret into it")]
+    #[error("{path}: holds no secret, only white space")]
     Empty {
         /// The file.
         path: String,
+    },
+    /// The environment variable is not set, or empty.
+    #[error("the environment variable {name} is not set")]
+    Unset {
+        /// The variable.
+        name: String,
     },
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes: {0}")]

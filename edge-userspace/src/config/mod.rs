@@ -1,9 +1,20 @@
-//! Configuration: what a validated one holds. Reading and checking is in
-//! `load`.
+//! Configuration: what a validated one holds. [`load`] reads and checks it.
 //!
 //! Everything here has been checked when it exists: files were found, values are in
 //! range, nothing contradicts. Durations are written in TOML as `"250ms"`, `"5s"`, `"10m"`;
 //! sizes in bytes.
+
+mod check;
+mod files;
+mod load;
+mod problem;
+mod read;
+pub mod schema;
+pub mod values;
+
+pub use files::{Identity, IdentityError};
+pub use load::load;
+pub use problem::{Error, Problem};
 
 use edge_common::policy::{Answer, Window};
 use std::net::SocketAddr;
@@ -121,7 +132,7 @@ pub struct Legacy {
 pub struct Upstream {
     /// `http` or `https`.
     pub tls: bool,
-    /// Host name or address, for the `host` header and for SNI.
+    /// Host name or address (IPv6 without brackets), for the `host` header and for SNI.
     pub host: String,
     /// TCP port.
     pub port: u16,

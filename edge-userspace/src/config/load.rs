@@ -1,0 +1,390 @@
+//! Reads a configuration and checks what its values mean together.
+
+use super::check::{collide, host_name, is_header_text, is_public, parse_url};
+use super::problem::{Error, Problems};
+use super::read::{Span, Values};
+use super::{
+    Admin, Api, Attach, Config, Credential, Kernel, Keys, Legacy, Listen, Log, SecretSource, Tls,
+    Upstream, files,
+};
+use edge_common::policy::{Answer, Window};
+use http::HeaderName;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Reads and checks `file`.
+///
+/// # Errors
+/// Everything that is wrong, each with line, field and cure.
+pub fn load(file: &Path) -> Result<Config, Error> {
+    let text = std::fs::read_to_string(file).map_err(|source| Error::Unreadable {
+        file: file.to_owned(),
+        source,
+    })?;
+    let mut problems = Problems::new(file, &text);
+    let values = Values::read(&text, &mut problems);
+    let config = Loader {
+        values,
+        problems: &mut problems,
+    }
+    .config();
+    problems.finish()?;
+    Ok(config)
+}
+
+/// Builds the configuration. Where a value is wrong or missing, which is a problem already,
+/// an empty one stands in, so that the rest is checked too.
+struct Loader<'p, 'a> {
+    values: Values,
+    problems: &'p mut Problems<'a>,
+}
+
+impl Loader<'_, '_> {
+    fn config(mut self) -> Config {
+        Config {
+            listen: self.listen(),
+            tls: self.tls(),
+            keys: self.keys(),
+            kernel: self.kernel(),
+            legacy: Legacy {
+                deny: self.boolean("legacy.deny"),
+            },
+            upstream: self.upstream(),
+            api: self.api(),
+            admin: self.admin(),
+            log: self.log(),
+        }
+    }
+
+    fn listen(&mut self) -> Listen {
+        let addresses = self.values.addresses("listen.addresses").unwrap_or(&[]);
+        let addresses: Vec<(SocketAddr, Span)> = addresses.to_vec();
+        for (i, (address, at)) in addresses.iter().enumerate() {
+            if address.port() != 0 && addresses[..i].iter().any(|(before, _)| before == address) {
+                self.problems.add(
+                    Some(at.clone()),
+                    "listen.addresses",
+                    format!("{address} stands there twice"),
+                    "take one out",
+                );
+            }
+        }
+        let threads = (self.values.integer("listen.threads"))
+            .and_then(|threads| NonZeroUsize::new(threads as usize))
+            .or_else(|| std::thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN);
+        Listen {
+            addresses: addresses.into_iter().map(|(address, _)| address).collect(),
+            threads,
+            backlog: self.integer("listen.backlog") as u32,
+            handshake_timeout: self.duration("listen.handshake_timeout"),
+            max_hello_bytes: self.integer("listen.max_hello_bytes") as usize,
+            max_connections: self.integer("listen.max_connections") as usize,
+            max_streams: self.integer("listen.max_streams") as u32,
+            drain_timeout: self.duration("listen.drain_timeout"),
+        }
+    }
+
+    fn tls(&mut self) -> Tls {
+        let tls = Tls {
+            certificate: self.path("tls.certificate").unwrap_or_default(),
+            private_key: self.path("tls.private_key").unwrap_or_default(),
+            ticket_rotation: self.duration("tls.ticket_rotation"),
+        };
+        if self
+            .values
+            .path("tls.certificate", self.problems.file)
+            .is_some()
+            && self
+                .values
+                .path("tls.private_key", self.problems.file)
+                .is_some()
+        {
+            let provider = rustls::crypto::aws_lc_rs::default_provider();
+            match files::Identity::read(&tls.certificate, &tls.private_key, &provider) {
+                Ok(_) => {}
+                Err(error @ files::IdentityError::Certificate(..)) => self.wrong(
+                    "tls.certificate",
+                    error.to_string(),
+                    "name a PEM file with the certificate chain, leaf first",
+                ),
+                Err(error @ files::IdentityError::Key(..)) => self.wrong(
+                    "tls.private_key",
+                    error.to_string(),
+                    "name the PEM file with the private key of tls.certificate",
+                ),
+            }
+        }
+        tls
+    }
+
+    fn keys(&mut self) -> Keys {
+        let store = self.path("keys.store").unwrap_or_default();
+        if store != PathBuf::new()
+            && let Err((what, cure)) = files::key_store(&store)
+        {
+            self.wrong("keys.store", what, cure);
+        }
+        let audience = self.text("keys.audience").unwrap_or_default();
+        if audience.len() > 255 || audience.chars().any(char::is_control) {
+            self.wrong(
+                "keys.audience",
+                "is no audience",
+                "write at most 255 bytes without control characters",
+            );
+        }
+        Keys {
+            store,
+            audience,
+            capacity: self.integer("keys.capacity") as u32,
+            window: Window {
+                back_s: self.seconds("keys.window_back"),
+                ahead_s: self.seconds("keys.window_ahead"),
+            },
+        }
+    }
+
+    fn kernel(&mut self) -> Kernel {
+        let attach = match self.text("kernel.attach").as_deref() {
+            Some("driver") => Attach::Driver,
+            Some("generic") => Attach::Generic,
+            Some("off") => Attach::Off,
+            _ => Attach::Auto,
+        };
+        let answer = match self.text("kernel.answer").as_deref() {
+            Some("rst") => Answer::Rst,
+            Some("drop") => Answer::Drop,
+            _ => Answer::Alert,
+        };
+        let interfaces = self.values.texts("kernel.interfaces").unwrap_or(&[]);
+        let interfaces = interfaces.to_vec();
+        for (name, at) in &interfaces {
+            if attach != Attach::Off && !files::interface_exists(name) {
+                self.problems.add(
+                    Some(at.clone()),
+                    "kernel.interfaces",
+                    format!("there is no network interface {name:?}"),
+                    format!("write one of those there are: {}", files::interfaces()),
+                );
+            }
+        }
+        Kernel {
+            attach,
+            interfaces: interfaces.into_iter().map(|(name, _)| name).collect(),
+            answer,
+            heartbeat_max_age: self.duration("kernel.heartbeat_max_age"),
+            events_per_second: self.integer("kernel.events_per_second") as u32,
+        }
+    }
+
+    fn upstream(&mut self) -> Upstream {
+        let url = self.text("upstream.url");
+        let (tls, host, port) = match url.as_deref().map(parse_url) {
+            Some(Ok(parts)) => parts,
+            Some(Err(what)) => {
+                self.wrong(
+                    "upstream.url",
+                    what,
+                    "write http:// or https://, a host, and :PORT if it is not the scheme's own",
+                );
+                Default::default()
+            }
+            None => Default::default(),
+        };
+        let ca_file = self.path("upstream.ca_file");
+        if let Some(path) = &ca_file
+            && let Err(what) = files::certificates(path)
+        {
+            self.wrong(
+                "upstream.ca_file",
+                format!("{}: {what}", path.display()),
+                "name a PEM file with the upstream's certificate authority",
+            );
+        }
+        Upstream {
+            tls,
+            host,
+            port,
+            ca_file,
+            credential: self.credential(),
+            connect_timeout: self.duration("upstream.connect_timeout"),
+            first_byte_timeout: self.duration("upstream.first_byte_timeout"),
+            idle_timeout: self.duration("upstream.idle_timeout"),
+            max_idle: self.integer("upstream.max_idle") as usize,
+            keep_idle: self.duration("upstream.keep_idle"),
+        }
+    }
+
+    fn credential(&mut self) -> Credential {
+        let source = self.secret_source("upstream.credential");
+        let header = self.text("upstream.credential.header");
+        match (header, source) {
+            (Some(header), Some(from)) => Credential::Replace {
+                header: HeaderName::from_bytes(header.as_bytes())
+                    .unwrap_or(http::header::AUTHORIZATION),
+                from,
+            },
+            (Some(_), None) => {
+                if !self.values.written("upstream.credential.file")
+                    && !self.values.written("upstream.credential.environment")
+                {
+                    self.wrong(
+                        "upstream.credential.header",
+                        "names a header, and nothing says what to put into it",
+                        "write file = … or environment = … beside it",
+                    );
+                }
+                Credential::Pass
+            }
+            (None, Some(_)) => {
+                if !self.values.written("upstream.credential.header") {
+                    self.wrong(
+                        "upstream.credential.header",
+                        "is missing, so the credential would go nowhere",
+                        "write header = \"x-api-key\" or header = \"authorization\"",
+                    );
+                }
+                Credential::Pass
+            }
+            (None, None) => Credential::Pass,
+        }
+    }
+
+    /// `file` or `environment` of a section; the secret is read once to see that it is there.
+    fn secret_source(&mut self, section: &str) -> Option<SecretSource> {
+        let (file, environment) = (format!("{section}.file"), format!("{section}.environment"));
+        let source = match (self.path(&file), self.text(&environment)) {
+            (Some(_), Some(_)) => {
+                self.wrong(
+                    &environment,
+                    format!("and {file} both say where the secret is"),
+                    "take one out",
+                );
+                return None;
+            }
+            (Some(path), None) => SecretSource::File(path),
+            (None, Some(name)) => SecretSource::Environment(name),
+            (None, None) => return None,
+        };
+        if let Err(error) = source.read() {
+            let (field, cure) = match source {
+                SecretSource::File(_) => (&file, "name a file that holds the secret"),
+                SecretSource::Environment(_) => (&environment, "set it where the daemon starts"),
+            };
+            self.wrong(field, error.to_string(), cure);
+        }
+        Some(source)
+    }
+
+    fn api(&mut self) -> Api {
+        let versions = self.values.texts("api.versions").unwrap_or(&[]).to_vec();
+        if versions.is_empty() && self.values.texts("api.versions").is_some() {
+            self.wrong(
+                "api.versions",
+                "is empty, so that every request would be refused",
+                "write [\"2023-06-01\"]",
+            );
+        }
+        for (version, at) in &versions {
+            if !is_header_text(version) {
+                self.problems.add(
+                    Some(at.clone()),
+                    "api.versions",
+                    format!("{version:?} cannot stand in a header"),
+                    "write a version such as \"2023-06-01\"",
+                );
+            }
+        }
+        let node = self.text("api.node").unwrap_or_else(host_name);
+        if !is_header_text(&node) {
+            self.wrong(
+                "api.node",
+                format!("{node:?} cannot stand in a header"),
+                "write visible ASCII without blanks",
+            );
+        }
+        Api {
+            versions: versions.into_iter().map(|(version, _)| version).collect(),
+            max_body_bytes: self.integer("api.max_body_bytes"),
+            node,
+            layer_secret: self.secret_source("api.layer_secret"),
+        }
+    }
+
+    fn admin(&mut self) -> Admin {
+        let address = self
+            .values
+            .addresses("admin.address")
+            .and_then(|all| all.first());
+        let address = address.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(one, _)| *one);
+        if !self.boolean("admin.allow_public") && is_public(address.ip()) {
+            self.wrong(
+                "admin.address",
+                format!("strangers may reach {address}, and nothing there asks who they are"),
+                "write a loopback or private address, or allow_public = true",
+            );
+        }
+        let listen = self.values.addresses("listen.addresses").unwrap_or(&[]);
+        let taken = listen.iter().find(|(other, _)| collide(*other, address));
+        if let Some((other, _)) = taken {
+            let what = format!("{address} is taken by listen.addresses ({other})");
+            self.wrong("admin.address", what, "choose another port");
+        }
+        Admin { address }
+    }
+
+    fn log(&mut self) -> Log {
+        let filter = self.text("log.filter").unwrap_or_default();
+        if let Err(error) = tracing_subscriber::EnvFilter::builder().parse(&filter) {
+            self.wrong(
+                "log.filter",
+                format!("{filter:?} is no filter: {error}"),
+                "write a level (error, warn, info, debug, trace) or target=level, joined by commas",
+            );
+        }
+        Log {
+            filter,
+            json: self.boolean("log.json"),
+        }
+    }
+
+    fn wrong(&mut self, field: &str, what: impl Into<String>, cure: impl Into<String>) {
+        self.problems
+            .add(self.values.span(field), field, what, cure);
+    }
+
+    fn integer(&self, name: &str) -> u64 {
+        self.values.integer(name).unwrap_or_default()
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        self.values.duration(name).unwrap_or_default()
+    }
+
+    fn boolean(&self, name: &str) -> bool {
+        self.values.boolean(name).unwrap_or_default()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.values.text(name).map(str::to_owned)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.values.path(name, self.problems.file)
+    }
+
+    /// Tokens carry whole seconds.
+    fn seconds(&mut self, name: &str) -> u32 {
+        let duration = self.duration(name);
+        if duration.subsec_millis() != 0 {
+            self.wrong(
+                name,
+                "is not a whole number of seconds",
+                "round it to seconds",
+            );
+        }
+        duration.as_secs() as u32
+    }
+}

@@ -1,0 +1,208 @@
+//! Every field that a configuration can have: its name, what it takes, its default.
+//!
+//! The loader and the reference in `docs/operations.md` both come from this list.
+
+use std::time::Duration;
+
+/// A field of the configuration.
+#[derive(Debug)]
+pub struct Field {
+    /// Sections and name, joined by points: `listen.backlog`.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// What holds when it is not written.
+    pub default: Otherwise,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+/// What values a field takes.
+#[derive(Debug)]
+pub enum Kind {
+    /// A whole number within bounds, both included.
+    Integer(u64, u64),
+    /// A duration within bounds, both included.
+    Duration(Duration, Duration),
+    /// `true` or `false`.
+    Boolean,
+    /// Any text but none.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// A file; a relative path starts at the configuration's directory.
+    Path,
+    /// An address and port.
+    Address,
+    /// A list of addresses and ports, at least one.
+    Addresses,
+    /// One of these.
+    Choice(&'static [&'static str]),
+}
+
+/// What holds when a field is not written.
+#[derive(Debug)]
+pub enum Otherwise {
+    /// It must be written.
+    Required,
+    /// This value, in TOML.
+    Value(&'static str),
+    /// Found out at start, as the text says.
+    Computed(&'static str),
+}
+
+const fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+const fn s(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+macro_rules! fields {
+    ($($name:literal: $kind:expr, $default:expr, $about:literal;)*) => {
+        /// Every field there is, section by section.
+        pub static FIELDS: &[Field] = &[$(
+            Field { name: $name, kind: $kind, default: $default, about: $about },
+        )*];
+    };
+}
+
+use Kind::{Address, Addresses, Boolean, Choice, Integer, Path, Text, Texts};
+use Otherwise::{Computed, Required, Value};
+
+fields! {
+    "listen.addresses": Addresses, Required,
+        "Where clients connect. The kernel program watches these ports. Port 0 takes a free one.";
+    "listen.threads": Integer(1, 1024), Computed("one a core"),
+        "Serving threads, each with its own runtime and listening socket.";
+    "listen.backlog": Integer(1, 65_535), Value("4096"),
+        "listen(2) backlog of each socket.";
+    "listen.handshake_timeout": Kind::Duration(ms(100), s(600)), Value("\"5s\""),
+        "From accept to the end of the TLS handshake.";
+    "listen.max_hello_bytes": Integer(4096, 1_048_576), Value("65536"),
+        "Longest ClientHello, records taken off; a longer one ends the connection.";
+    "listen.max_connections": Integer(1, 16_777_216), Value("65536"),
+        "Connections at a time, all threads together; more are closed at accept.";
+    "listen.max_streams": Integer(1, 65_535), Value("256"),
+        "Streams at a time on one HTTP/2 connection.";
+    "listen.drain_timeout": Kind::Duration(ms(0), s(86_400)), Value("\"30s\""),
+        "How long running streams may go on after a stop signal.";
+    "tls.certificate": Path, Required,
+        "PEM certificate chain, leaf first. Read again when it changes.";
+    "tls.private_key": Path, Required,
+        "PEM private key of the leaf (PKCS#8, PKCS#1 or SEC1).";
+    "tls.ticket_rotation": Kind::Duration(s(60), s(7 * 86_400)), Value("\"6h\""),
+        "How often the session-ticket key changes.";
+    "keys.store": Path, Required,
+        "The key store, made by `edge keys new`, mode 0600. Watched for changes.";
+    "keys.audience": Text, Required,
+        "This edge's audience. MAC keys of other audiences are not loaded.";
+    "keys.capacity": Integer(1, 16_777_216), Value("100000"),
+        "Most keys. The rest of a longer store is refused, and that is said.";
+    "keys.window_back": Kind::Duration(s(1), s(3600)), Value("\"30s\""),
+        "How old a token may be, in whole seconds.";
+    "keys.window_ahead": Kind::Duration(s(0), s(600)), Value("\"5s\""),
+        "How far ahead of our clock a token may be, in whole seconds.";
+    "kernel.attach": Choice(&["auto", "driver", "generic", "off"]), Value("\"auto\""),
+        "How the XDP program is attached: `auto` tries driver mode, then generic mode, then goes on without; `driver` and `generic` demand that mode; `off` decides everything in userspace.";
+    "kernel.interfaces": Texts, Value("[]"),
+        "Interfaces to attach to. Empty: every one that carries a listening address.";
+    "kernel.answer": Choice(&["alert", "rst", "drop"]), Value("\"alert\""),
+        "How the kernel answers a refused hello: a TLS alert, a TCP reset, or nothing.";
+    "kernel.heartbeat_max_age": Kind::Duration(ms(500), s(60)), Value("\"3s\""),
+        "When the daemon's last heartbeat is older, the kernel passes everything.";
+    "kernel.events_per_second": Integer(0, 1_000_000), Value("100"),
+        "Most sampled verdicts a second and CPU.";
+    "legacy.deny": Boolean, Value("false"),
+        "Whether clients without a token are refused in their hello.";
+    "upstream.url": Text, Required,
+        "Where requests go: `http://` or `https://`, host, and port if it is not the scheme's own. Requests keep their path.";
+    "upstream.ca_file": Path, Computed("the system's roots"),
+        "PEM bundle that replaces the system's roots.";
+    "upstream.credential.header": Choice(&["x-api-key", "authorization"]), Computed("the client's credential is passed on"),
+        "The header in which the upstream gets the edge's own credential (`authorization` is written as `Bearer …`). The client's is then taken out.";
+    "upstream.credential.file": Path, Computed("none"),
+        "File that holds the upstream's credential and nothing else.";
+    "upstream.credential.environment": Text, Computed("none"),
+        "Environment variable that holds the upstream's credential.";
+    "upstream.connect_timeout": Kind::Duration(ms(10), s(60)), Value("\"2s\""),
+        "For the connection to the upstream, TLS included.";
+    "upstream.first_byte_timeout": Kind::Duration(ms(100), s(86_400)), Value("\"10m\""),
+        "From the request's end to the head of the response.";
+    "upstream.idle_timeout": Kind::Duration(ms(100), s(86_400)), Value("\"10m\""),
+        "Longest silence within a response.";
+    "upstream.max_idle": Integer(0, 65_536), Value("256"),
+        "Idle upstream connections that each thread keeps.";
+    "upstream.keep_idle": Kind::Duration(s(1), s(3600)), Value("\"60s\""),
+        "How long an idle upstream connection is kept.";
+    "api.versions": Texts, Value("[\"2023-06-01\"]"),
+        "Accepted values of `anthropic-version`.";
+    "api.max_body_bytes": Integer(1024, 1_073_741_824), Value("33554432"),
+        "Largest request body; a larger one is a 413.";
+    "api.node": Text, Computed("the host name"),
+        "Name of this node in `x-anthropic-routed-to`.";
+    "api.layer_secret.file": Path, Computed("a secret made at start"),
+        "File with the secret under which `x-anthropic-layer` is signed.";
+    "api.layer_secret.environment": Text, Computed("a secret made at start"),
+        "Environment variable with that secret.";
+    "admin.address": Address, Value("\"127.0.0.1:9901\""),
+        "Where `/metrics`, `/livez`, `/readyz` and `/status` are served, without authentication.";
+    "admin.allow_public": Boolean, Value("false"),
+        "Whether `admin.address` may be one that strangers can reach.";
+    "log.filter": Text, Value("\"info\""),
+        "A tracing filter, such as `info,edge_userspace::keys=debug`.";
+    "log.json": Boolean, Value("false"),
+        "JSON lines instead of text.";
+}
+
+impl Kind {
+    /// What the field takes, for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        use super::values::show_duration as show;
+        match self {
+            Self::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Duration(low, high) => {
+                format!("a duration from \"{}\" to \"{}\"", show(*low), show(*high))
+            }
+            Self::Boolean => "true or false".to_owned(),
+            Self::Text => "a text".to_owned(),
+            Self::Texts => "a list of texts".to_owned(),
+            Self::Path => "a file's path".to_owned(),
+            Self::Address => "an address and port, such as \"127.0.0.1:9901\"".to_owned(),
+            Self::Addresses => {
+                "a list of addresses and ports, such as [\"0.0.0.0:443\", \"[::]:443\"]".to_owned()
+            }
+            Self::Choice(names) => {
+                let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+                format!("one of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// The reference of all fields as Markdown tables, as it stands in `docs/operations.md`.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::new();
+    let mut section = "";
+    for field in FIELDS {
+        let (of, name) = field.name.rsplit_once('.').unwrap_or(("", field.name));
+        if of != section {
+            section = of;
+            let gap = if out.is_empty() { "" } else { "\n" };
+            out += &format!(
+                "{gap}#### `[{of}]`\n\n| field | takes | default | what for |\n|---|---|---|---|\n"
+            );
+        }
+        let default = match field.default {
+            Required => "must be written".to_owned(),
+            Value(toml) => format!("`{toml}`"),
+            Computed(text) => text.to_owned(),
+        };
+        let takes = field.kind.describe();
+        out += &format!("| `{name}` | {takes} | {default} | {} |\n", field.about);
+    }
+    out
+}
