@@ -49,7 +49,11 @@ macro_rules! needs_kernel {
 /// Why the kernel half cannot be loaded here, if it cannot.
 pub(crate) fn kernel_permitted() -> Result<(), String> {
     const NEEDED: [(&str, u32); 3] = // include/uapi/linux/capability.h
-        [("CAP_BPF", 39), ("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
+        [
+            ("CAP_BPF", 39),
+            ("CAP_NET_ADMIN", 12),
+            ("CAP_SYS_ADMIN", 21),
+        ];
     let status = std::fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
     let effective = status
         .lines()
