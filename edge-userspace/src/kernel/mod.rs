@@ -1,22 +1,61 @@
-//! The kernel half's loader: attach, fill, beat, read, detach.
+//! The kernel half's loader: load, fill, beat, attach, read, detach, in that order.
+//!
+//! The program is attached last, when its maps hold every key and its heart beats: it
+//! never judges by half a policy. Links are tied to this process, so whatever ends it
+//! detaches the program.
 
-use crate::config;
-use crate::keys::{KeyRecord, Observer};
+mod attach;
+mod interfaces;
+pub mod object;
+mod program;
+mod pulse;
+
+pub use attach::AttachError;
+pub use interfaces::InterfaceError;
+pub use program::{ClockMap, Program, ProgramError, TestRun, named};
+pub use pulse::{PulseError, clock_now};
+
+use crate::config::{Attach, Config};
+use crate::keys::{Change, KeyRecord, Observer};
+use attach::Attached;
+use edge_common::policy::{KeyPolicy, Settings};
+use edge_common::token::KeyId;
+use pulse::Pulse;
+use rustix::io::Errno;
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The attached kernel half. Dropping it detaches the program.
-pub struct KernelHalf {}
+pub struct KernelHalf {
+    shared: Arc<Shared>,
+    attached: Attached,
+    ports: Vec<u16>,
+    // Stopped after the program is detached: the field order is the drop order.
+    _pulse: Pulse,
+}
+
+/// What key changes and readers share.
+struct Shared {
+    state: Mutex<State>,
+}
+
+struct State {
+    program: Program,
+    settings: Settings,
+    keys: u64,
+    /// A key did not fit the map: until a restart a miss proves nothing.
+    overflowed: bool,
+}
 
 /// What `edge status` and `/metrics` show of the kernel half.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// `driver`, `generic` or `none`.
+    /// `driver`, `generic`, `mixed` or `none`.
     pub mode: &'static str,
     /// Why the mode is not the one first tried; empty when it is.
     pub notes: Vec<String>,
     /// Interfaces with the program attached.
-    pub interfaces: Vec<String>,
+    pub interfaces: Vec<Interface>,
     /// Ports watched.
     pub ports: Vec<u16>,
     /// Keys in the policy map.
@@ -27,38 +66,270 @@ pub struct Status {
     pub counters: Vec<(&'static str, u64)>,
 }
 
+/// One interface with the program attached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interface {
+    /// The interface's name.
+    pub name: String,
+    /// `driver` or `generic`.
+    pub mode: &'static str,
+}
+
 /// Why the kernel half could not be attached. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Placeholder until the loader lands.
-    #[error("the kernel half is not built yet")]
-    Absent,
+    /// An interface is missing.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// A demanded mode cannot be had.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The kernel refused the program, and the configuration demands it.
+    #[error("kernel.attach = {demanded:?}: {source}. {cure}")]
+    Load {
+        /// The demanded mode.
+        demanded: &'static str,
+        /// What to do.
+        cure: &'static str,
+        /// The cause.
+        source: Box<ProgramError>,
+    },
+    /// The heartbeat could not begin.
+    #[error(transparent)]
+    Pulse(#[from] PulseError),
 }
 
 impl KernelHalf {
     /// Loads the program, fills the maps with `keys`, marks the policy complete when
-    /// `complete`, attaches. `Ok(Err(status))`: attached nowhere, by configuration or for
-    /// want of privileges, and the status's notes say why.
+    /// `complete`, beats, attaches. `Ok(Err(status))`: attached nowhere, by configuration or
+    /// because it cannot be had here, and the status's notes say why.
     ///
     /// # Errors
-    /// When the configuration demands a mode that cannot be had, or names a missing interface.
+    /// When the configuration demands a mode that cannot be had, or names a missing
+    /// interface. Nothing is left attached.
     pub fn attach(
-        _config: &config::Config,
-        _keys: &[Arc<KeyRecord>],
-        _complete: bool,
+        config: &Config,
+        keys: &[Arc<KeyRecord>],
+        complete: bool,
     ) -> Result<Result<Self, Status>, Error> {
-        Err(Error::Absent)
+        if config.kernel.attach == Attach::Off {
+            return Ok(Err(Status::none("kernel.attach = \"off\"".into())));
+        }
+        let interfaces = interfaces::choose(config)?;
+        match load(config, keys, complete) {
+            Ok(state) => Self::start(config, state, &interfaces),
+            Err(source) => {
+                let cure = load_cure(&source);
+                let source = Box::new(source);
+                match config.kernel.attach {
+                    Attach::Driver => Err(Error::Load {
+                        demanded: "driver",
+                        cure,
+                        source,
+                    }),
+                    Attach::Generic => Err(Error::Load {
+                        demanded: "generic",
+                        cure,
+                        source,
+                    }),
+                    _ => Ok(Err(Status::none(format!("{source}. {cure}")))),
+                }
+            }
+        }
+    }
+
+    fn start(
+        config: &Config,
+        mut state: State,
+        interfaces: &[String],
+    ) -> Result<Result<Self, Status>, Error> {
+        let missing = |part| PulseError::Clock(ProgramError::Missing(part));
+        let clock = state.program.take_clock().ok_or_else(|| missing("CLOCK"))?;
+        let events = state
+            .program
+            .take_events()
+            .ok_or_else(|| missing("EVENTS"))?;
+        let pulse = Pulse::start(clock, events)?;
+        let attached = attach::attach(&mut state.program, interfaces, config.kernel.attach)?;
+        if attached.interfaces.is_empty() {
+            let mut status = Status::none(String::new());
+            status.notes = attached.notes;
+            return Ok(Err(status));
+        }
+        Ok(Ok(Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+            }),
+            attached,
+            ports: ports(config),
+            _pulse: pulse,
+        }))
     }
 
     /// Applies key changes to the policy map.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
-        unimplemented!()
+        Arc::clone(&self.shared) as _
     }
 
     /// A fresh look at the maps.
     #[must_use]
     pub fn status(&self) -> Status {
-        unimplemented!()
+        let state = self.shared.state();
+        let mut notes = self.attached.notes.clone();
+        let counters = state.program.counters().unwrap_or_else(|error| {
+            notes.push(error.to_string());
+            Vec::new()
+        });
+        let interfaces = self.attached.interfaces.iter();
+        let interfaces: Vec<_> = interfaces
+            .map(|(name, mode)| Interface {
+                name: name.clone(),
+                mode: mode.name(),
+            })
+            .collect();
+        let first = interfaces
+            .first()
+            .map_or("none", |interface| interface.mode);
+        let same = interfaces.iter().all(|interface| interface.mode == first);
+        Status {
+            mode: if same { first } else { "mixed" },
+            notes,
+            interfaces,
+            ports: self.ports.clone(),
+            keys: state.keys,
+            policy_complete: state.settings.policy_complete != 0,
+            counters: named(&counters).collect(),
+        }
     }
+}
+
+impl Status {
+    /// No kernel half, and why.
+    #[must_use]
+    pub fn none(why: String) -> Self {
+        Self {
+            mode: "none",
+            notes: vec![why],
+            interfaces: Vec::new(),
+            ports: Vec::new(),
+            keys: 0,
+            policy_complete: false,
+            counters: Vec::new(),
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Shared {
+    fn changed(&self, changes: &[Change], complete: bool) {
+        if let Err(error) = self.state().apply(changes, complete) {
+            tracing::error!(%error, "the kernel's key policy could not follow a change");
+        }
+    }
+}
+
+impl State {
+    /// Takes a batch over. While it runs, and after a failure, a miss proves nothing.
+    fn apply(&mut self, changes: &[Change], complete: bool) -> Result<(), ProgramError> {
+        if !complete || self.overflowed {
+            self.mark(false)?;
+        }
+        let mut outcome = Ok(());
+        for change in changes {
+            let done = match change {
+                Change::Put(record) | Change::Revoked(record) => self.put(record),
+                Change::Removed(id) => self.remove(*id),
+            };
+            if let Err(error) = done {
+                self.overflowed = true;
+                outcome = Err(error);
+            }
+        }
+        self.mark(complete && !self.overflowed)?;
+        outcome
+    }
+
+    fn put(&mut self, record: &KeyRecord) -> Result<(), ProgramError> {
+        let Some(mut policy) = record.policy else {
+            // It lost this audience, or never had it.
+            return self.remove(record.id);
+        };
+        policy.not_before_s = record.not_before_s;
+        policy.not_after_s = record.not_after_s;
+        policy.flags = if record.revoked {
+            KeyPolicy::REVOKED
+        } else {
+            0
+        };
+        self.keys += u64::from(self.program.put_key(record.id, &policy)?);
+        Ok(())
+    }
+
+    fn remove(&mut self, id: KeyId) -> Result<(), ProgramError> {
+        self.keys -= u64::from(self.program.remove_key(id)?);
+        Ok(())
+    }
+
+    fn mark(&mut self, complete: bool) -> Result<(), ProgramError> {
+        self.settings.policy_complete = u32::from(complete);
+        self.program.set_settings(&self.settings)
+    }
+}
+
+fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<State, ProgramError> {
+    let program = Program::load(object::OBJECT, config.keys.capacity)?;
+    let heartbeat_max_age_ns = config.kernel.heartbeat_max_age.as_nanos();
+    let settings = Settings {
+        heartbeat_max_age_ns: u64::try_from(heartbeat_max_age_ns).unwrap_or(u64::MAX),
+        window_back_s: config.keys.window.back_s,
+        window_ahead_s: config.keys.window.ahead_s,
+        answer: config.kernel.answer as u32,
+        deny_legacy: u32::from(config.legacy.deny),
+        policy_complete: 0,
+        events_per_second: config.kernel.events_per_second,
+    };
+    let mut state = State {
+        program,
+        settings,
+        keys: 0,
+        overflowed: false,
+    };
+    state.program.set_ports(&ports(config))?;
+    for record in keys {
+        if let Err(error) = state.put(record) {
+            tracing::error!(%error, "the kernel's key policy is not complete");
+            state.overflowed = true;
+            break;
+        }
+    }
+    state.mark(complete && !state.overflowed)?;
+    Ok(state)
+}
+
+fn load_cure(error: &ProgramError) -> &'static str {
+    match error.os_error() {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "Run as root, or give the service CAP_BPF and CAP_NET_ADMIN; \
+             kernel.attach = \"off\" does without the kernel half."
+        }
+        _ => "`cargo xtask doctor` checks what the kernel half needs (Linux 6.1, BTF).",
+    }
+}
+
+fn ports(config: &Config) -> Vec<u16> {
+    let mut ports: Vec<_> = config
+        .listen
+        .addresses
+        .iter()
+        .map(|address| address.port())
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
 }

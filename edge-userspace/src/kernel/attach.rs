@@ -1,0 +1,133 @@
+//! Attaching the program to interfaces: driver mode, else generic mode, else none, as
+//! configured, each step on record.
+
+use super::program::{Program, ProgramError};
+use crate::config::Attach;
+use aya::programs::XdpMode;
+use rustix::io::Errno;
+use std::fmt;
+
+/// What came of attaching to some interfaces. The links live in the [`Program`].
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    /// Interface and mode, in the order of attaching.
+    pub(super) interfaces: Vec<(String, Mode)>,
+    /// What was tried and did not work.
+    pub(super) notes: Vec<String>,
+}
+
+/// Where in the network stack the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// In the driver, before the packet has a socket buffer.
+    Driver,
+    /// In the stack, on any device.
+    Generic,
+}
+
+impl Mode {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Generic => "generic",
+        }
+    }
+
+    const fn flag(self) -> XdpMode {
+        match self {
+            Self::Driver => XdpMode::Driver,
+            Self::Generic => XdpMode::Skb,
+        }
+    }
+}
+
+/// An interface refused the program in a mode that the configuration demands.
+#[derive(Debug, thiserror::Error)]
+#[error("{interface}: the XDP program cannot be attached in {} mode: {cause}. {}", .mode.name(), .cause.cure())]
+pub struct AttachError {
+    interface: String,
+    mode: Mode,
+    cause: Cause,
+}
+
+/// Why one attempt failed.
+#[derive(Debug)]
+struct Cause(Box<ProgramError>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.os_error() {
+            Some(errno) => write!(f, "{errno}"),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Cause {
+    fn cure(&self) -> &'static str {
+        match self.0.os_error() {
+            Some(Errno::BUSY | Errno::EXIST) => {
+                "Another XDP program is attached there (`ip link show` names it); detach it \
+                 first (`ip link set dev … xdp off`, or stop its owner)."
+            }
+            Some(Errno::OPNOTSUPP) => {
+                "The driver has no XDP in this mode; set kernel.attach = \"generic\" or \"auto\"."
+            }
+            Some(Errno::RANGE | Errno::INVAL) => {
+                "Most often the MTU is too large for the driver's XDP buffers, or large-receive \
+                 offload is on: lower the MTU or turn LRO off (`ethtool -K … lro off`), or set \
+                 kernel.attach = \"generic\"."
+            }
+            Some(Errno::NOSPC | Errno::NOMEM) => {
+                "The driver has no queues or memory left for XDP_TX; lower its channel count \
+                 (`ethtool -L`), or set kernel.attach = \"generic\"."
+            }
+            Some(Errno::PERM | Errno::ACCESS) => {
+                "Run as root, or give the service CAP_BPF and CAP_NET_ADMIN."
+            }
+            _ => "See `dmesg` for the driver's own message.",
+        }
+    }
+}
+
+/// Attaches to every interface or, when one refuses a demanded mode, to none.
+pub(super) fn attach(
+    program: &mut Program,
+    interfaces: &[String],
+    wanted: Attach,
+) -> Result<Attached, AttachError> {
+    let modes: &[Mode] = match wanted {
+        Attach::Auto => &[Mode::Driver, Mode::Generic],
+        Attach::Driver => &[Mode::Driver],
+        Attach::Generic => &[Mode::Generic],
+        Attach::Off => &[],
+    };
+    let mut attached = Attached::default();
+    for interface in interfaces {
+        for &mode in modes {
+            let refused = match try_attach(program, interface, mode) {
+                Ok(()) => {
+                    attached.interfaces.push((interface.clone(), mode));
+                    break;
+                }
+                Err(cause) => AttachError {
+                    interface: interface.clone(),
+                    mode,
+                    cause: Cause(Box::new(cause)),
+                },
+            };
+            if wanted != Attach::Auto {
+                // The links made so far are dropped with the program by the caller.
+                return Err(refused);
+            }
+            attached.notes.push(refused.to_string());
+        }
+    }
+    Ok(attached)
+}
+
+fn try_attach(program: &mut Program, interface: &str, mode: Mode) -> Result<(), ProgramError> {
+    let edge = program.edge()?;
+    edge.attach(interface, mode.flag()).map_err(Box::new)?;
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The loaded object and its maps, typed. Everything that touches the kernel by hand
+//! goes through here; attaching is in [`super::attach`].
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::{TestRun as _, TestRunOptions, Xdp};
+use aya::{Ebpf, EbpfLoader};
+use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
+use edge_common::token::KeyId;
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// Only if there is no such key yet (include/uapi/linux/bpf.h).
+const BPF_NOEXIST: u64 = 1;
+
+/// The object in the kernel: programs loaded, maps made, nothing attached.
+pub struct Program {
+    ebpf: Ebpf,
+    keys: HashMap<MapData, u64, KeyPolicy>,
+    settings: Array<MapData, Settings>,
+    clock: Option<ClockMap>,
+    ports: Array<MapData, u64>,
+    counters: PerCpuArray<MapData, u64>,
+    events: Option<RingBuf<MapData>>,
+}
+
+/// The clock map alone: whoever beats has it to himself.
+pub struct ClockMap(Array<MapData, Clock>);
+
+/// What went wrong between us and the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// The kernel refused the object, a map or the program.
+    #[error("the kernel refused the XDP object: {0}")]
+    Load(#[from] Box<aya::EbpfError>),
+    /// The verifier refused the program, or the caller may not load one.
+    #[error("the kernel refused the XDP program: {0}")]
+    Program(#[from] Box<aya::programs::ProgramError>),
+    /// A map operation failed.
+    #[error("BPF map {map}: {source}")]
+    Map {
+        /// The map's name in the object.
+        map: &'static str,
+        /// The cause.
+        source: MapError,
+    },
+    /// The object lacks a part: it is not the edge's.
+    #[error("the XDP object has no {0}; it was not built from this source tree")]
+    Missing(&'static str),
+}
+
+impl ProgramError {
+    /// The operating system's error beneath, if there is one.
+    #[must_use]
+    pub fn os_error(&self) -> Option<Errno> {
+        os_error(self)
+    }
+}
+
+fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let mut io = chain.filter_map(|error| error.downcast_ref::<std::io::Error>());
+    io.find_map(std::io::Error::raw_os_error)
+        .map(Errno::from_raw_os_error)
+}
+
+/// What a test run of the program did to a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// The XDP action.
+    pub action: u32,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+    /// Time of one run, by the kernel's count.
+    pub duration: Duration,
+}
+
+impl Program {
+    /// Name of the edge's program in the object.
+    pub const EDGE: &str = "edge_xdp";
+    /// Name of the program that passes everything.
+    pub const PASS: &str = "edge_pass";
+
+    /// Loads `object` with room for `key_capacity` keys.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, most often for want of CAP_BPF and CAP_NET_ADMIN.
+    pub fn load(object: &[u8], key_capacity: u32) -> Result<Self, ProgramError> {
+        let mut ebpf = EbpfLoader::new()
+            .map_max_entries("KEYS", key_capacity.max(1))
+            .load(object)
+            .map_err(Box::new)?;
+        for name in [Self::EDGE, Self::PASS] {
+            xdp(&mut ebpf, name)?.load().map_err(Box::new)?;
+        }
+        let mut take = |name| ebpf.take_map(name).ok_or(ProgramError::Missing(name));
+        let keys = typed("KEYS", take("KEYS")?)?;
+        let settings = typed("SETTINGS", take("SETTINGS")?)?;
+        let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
+        let ports = typed("PORTS", take("PORTS")?)?;
+        let counters = typed("COUNTERS", take("COUNTERS")?)?;
+        let events = Some(typed("EVENTS", take("EVENTS")?)?);
+        Ok(Self {
+            ebpf,
+            keys,
+            settings,
+            clock,
+            ports,
+            counters,
+            events,
+        })
+    }
+
+    /// Adds a key or replaces it; tells whether it is new.
+    ///
+    /// # Errors
+    /// `E2BIG` when the map is full.
+    pub fn put_key(&mut self, id: KeyId, policy: &KeyPolicy) -> Result<bool, ProgramError> {
+        match self.keys.insert(id.0, policy, BPF_NOEXIST) {
+            Err(error) if os_error(&error) == Some(Errno::EXIST) => {
+                self.keys.insert(id.0, policy, 0).map_err(in_map("KEYS"))?;
+                Ok(false)
+            }
+            inserted => inserted.map(|()| true).map_err(in_map("KEYS")),
+        }
+    }
+
+    /// Takes a key out; tells whether it was there.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn remove_key(&mut self, id: KeyId) -> Result<bool, ProgramError> {
+        match self.keys.remove(&id.0) {
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(error) if os_error(&error) == Some(Errno::NOENT) => Ok(false),
+            removed => removed.map(|()| true).map_err(in_map("KEYS")),
+        }
+    }
+
+    /// Replaces the settings.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set_settings(&mut self, settings: &Settings) -> Result<(), ProgramError> {
+        self.settings
+            .set(0, settings, 0)
+            .map_err(in_map("SETTINGS"))
+    }
+
+    /// Watches these TCP ports and no others.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set_ports(&mut self, ports: &[u16]) -> Result<(), ProgramError> {
+        let mut words = [0u64; 1024];
+        for port in ports {
+            words[usize::from(port >> 6)] |= 1 << (port & 63);
+        }
+        for (index, word) in (0..).zip(words) {
+            self.ports.set(index, word, 0).map_err(in_map("PORTS"))?;
+        }
+        Ok(())
+    }
+
+    /// Every counter summed over CPUs, by slot number.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn counters(&self) -> Result<Vec<u64>, ProgramError> {
+        let sums = self.counters.iter().map(|values| {
+            let values = values.map_err(in_map("COUNTERS"))?;
+            Ok(values
+                .iter()
+                .fold(0u64, |sum, value| sum.wrapping_add(*value)))
+        });
+        sums.collect()
+    }
+
+    /// The clock, for the one who beats: a second call gives nothing.
+    pub fn take_clock(&mut self) -> Option<ClockMap> {
+        self.clock.take()
+    }
+
+    /// The event ring. It has one reader: a second call gives nothing.
+    pub fn take_events(&mut self) -> Option<RingBuf<MapData>> {
+        self.events.take()
+    }
+
+    /// Runs a program of the object once on `frame`, attached to nothing
+    /// (`BPF_PROG_TEST_RUN`; `repeat` above 1 feeds it its own output).
+    ///
+    /// # Errors
+    /// When the kernel refuses to run it: a frame under 14 bytes, for instance.
+    pub fn test_run(
+        &mut self,
+        name: &'static str,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<TestRun, ProgramError> {
+        // The frame may grow by what an answer needs beyond it.
+        let mut output = vec![0; frame.len() + 256];
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.data_out = Some(&mut output);
+        options.repeat = repeat;
+        let program = xdp(&mut self.ebpf, name)?;
+        let result = program.test_run(options).map_err(Box::new)?;
+        output.truncate(result.data_size_out as usize);
+        Ok(TestRun {
+            action: result.return_value,
+            frame: output,
+            duration: result.duration,
+        })
+    }
+
+    /// How many instructions the verifier walked to accept a program (Linux 5.16).
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn verified_instructions(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<u32>, ProgramError> {
+        let info = xdp(&mut self.ebpf, name)?.info().map_err(Box::new)?;
+        Ok(info.verified_instruction_count())
+    }
+
+    /// The edge's program, to be attached.
+    ///
+    /// # Errors
+    /// When the object lacks it.
+    pub fn edge(&mut self) -> Result<&mut Xdp, ProgramError> {
+        xdp(&mut self.ebpf, Self::EDGE)
+    }
+
+    /// The program that passes everything, to be attached to a veth's peer.
+    ///
+    /// # Errors
+    /// When the object lacks it.
+    pub fn pass(&mut self) -> Result<&mut Xdp, ProgramError> {
+        xdp(&mut self.ebpf, Self::PASS)
+    }
+}
+
+impl ClockMap {
+    /// Sets the clock.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set(&mut self, clock: &Clock) -> Result<(), ProgramError> {
+        self.0.set(0, clock, 0).map_err(in_map("CLOCK"))
+    }
+}
+
+/// The counters that have a name, with it.
+pub fn named(counters: &[u64]) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    let reasons = Reason::ALL
+        .iter()
+        .map(|reason| (*reason as usize, reason.name()));
+    let others = Counter::ALL
+        .iter()
+        .map(|counter| (*counter as usize, counter.name()));
+    (reasons.chain(others)).filter_map(|(slot, name)| Some((name, *counters.get(slot)?)))
+}
+
+fn xdp<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, ProgramError> {
+    let program = ebpf.program_mut(name).ok_or(ProgramError::Missing(name))?;
+    Ok(program.try_into().map_err(Box::new)?)
+}
+
+fn typed<T: TryFrom<Map, Error = MapError>>(
+    name: &'static str,
+    map: Map,
+) -> Result<T, ProgramError> {
+    map.try_into().map_err(in_map(name))
+}
+
+fn in_map(map: &'static str) -> impl Fn(MapError) -> ProgramError {
+    move |source| ProgramError::Map { map, source }
+}
