@@ -4,6 +4,11 @@
 //! One module a command. A command returns the exit code: 0 good, 1 failed; clap answers
 //! wrong usage with 2.
 
+#[cfg(test)]
+#[macro_use]
+#[path = "../../edge-userspace/tests/skip/mod.rs"]
+mod skip;
+
 mod run;
 
 use clap::{Parser, Subcommand};

@@ -1,6 +1,34 @@
-//! `cargo xtask run`: the edge at work, with real clients, in network namespaces of its own.
+//! `cargo xtask run`: the edge at work. Real clients against the real daemon, in network
+//! namespaces of its own; one row for each client, with what it saw and what the edge counted.
+//!
+//! Order of the parts: [`programs`] are found, a [`network`] is built, a [`scene`] is set with
+//! [`edge`] commands, [`rows`] are played ([`act`], [`clients`]), held against what was
+//! expected ([`judge`]) and shown ([`report`]). Nothing of it outlives the command.
 
+mod act;
+mod clients;
+mod counters;
+mod edge;
+mod interrupt;
+mod judge;
+mod model;
+mod network;
+mod process;
+mod programs;
+mod report;
+mod row;
+mod rows;
+mod scene;
+mod stay;
+mod system;
+mod talk;
+
+use interrupt::{Interrupt, Interrupted};
+use programs::Programs;
+use report::Report;
+use scene::{Scene, Stage};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Show the edge at work.
 #[derive(clap::Args)]
@@ -13,6 +41,10 @@ pub(crate) struct Args {
     /// Decide everything in userspace, as on a machine without BPF.
     #[arg(long)]
     no_xdp: bool,
+
+    /// Rows as JSON lines.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the demo.
@@ -20,10 +52,56 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not be started; a row that is not as expected is an exit code of 1.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "the demo has not landed in {} yet (once: {}, no-xdp: {})",
-        crate::workspace().display(),
-        args.once,
-        args.no_xdp
-    )
+    let interrupt = Interrupt::install()?;
+    match run(args, &interrupt) {
+        Err(error) if error.is::<Interrupted>() => {
+            eprintln!("interrupted; everything has been taken down");
+            Ok(ExitCode::FAILURE)
+        }
+        other => other,
+    }
+}
+
+fn run(args: &Args, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let mut report = Report::new(args.json);
+    let stage = Stage::best(!args.no_xdp);
+    report.say(&stage.describe())?;
+    let programs = Programs::find(&crate::workspace())?;
+    report.say(&format!(
+        "{} ({})",
+        programs.edge.display(),
+        programs.origin
+    ))?;
+    interrupt.check()?;
+    let mut scene = Scene::set(stage, programs, interrupt)?;
+    report.say(&scene.describe_kernel_half()?)?;
+
+    for (title, rows) in rows::sections() {
+        report.section(title)?;
+        for row in rows {
+            scene.check_alive()?;
+            match act::play(&scene, &row, interrupt)? {
+                Err(why) => report.skip(&row, &why)?,
+                Ok(played) => {
+                    let outcome = judge::judge(&row, scene.stage.kernel_half(), &played);
+                    report.row(&row, &played, &outcome)?;
+                }
+            }
+        }
+    }
+    report.end(started.elapsed())?;
+    let good = report.is_good();
+    if !good && !args.json {
+        report.say(&format!("The edge's last words:\n{}", scene.last_words()))?;
+    }
+    if !args.once {
+        stay::stay(&mut scene, interrupt, args.json)?;
+    }
+    scene.strike()?;
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

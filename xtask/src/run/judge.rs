@@ -1,0 +1,221 @@
+//! Holds what was played against what was expected.
+
+use super::act::Played;
+use super::row::{Act, Decider, Row, Sees};
+use edge_common::policy::{Reason, Verdict};
+use edge_demo::{Answer, Report};
+use std::collections::BTreeMap;
+
+/// What really happened, in the table's words.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// `reject tag_wrong`, as counted by whoever decided.
+    pub(super) verdict: String,
+    /// `kernel` or `userspace`.
+    pub(super) decided_by: &'static str,
+    /// What the client saw, in its library's words.
+    pub(super) saw: String,
+    /// What differs from the expectation; empty when nothing does.
+    pub(super) faults: Vec<String>,
+}
+
+/// Judges a row.
+pub(super) fn judge(row: &Row, kernel_half: bool, played: &Played) -> Outcome {
+    let mut faults = Vec::new();
+    let counted = &played.counted;
+    let kernel = hello_reasons(&counted.kernel);
+    let kernel_rejected = kernel
+        .iter()
+        .any(|(reason, _)| reason.verdict() == Verdict::Reject);
+    let decided_by = if kernel_rejected {
+        Decider::Kernel
+    } else {
+        Decider::Userspace
+    };
+    let expected_decider = row.decider(kernel_half);
+
+    // The kernel's own counters: one hello, of one reason; or none at all.
+    let expected: Vec<_> = match row.kernel_reason() {
+        Some(reason) if kernel_half => vec![(reason, 1)],
+        _ => vec![],
+    };
+    if kernel != expected {
+        faults.push(format!(
+            "kernel counted {}, expected {}",
+            show(&kernel),
+            show(&expected)
+        ));
+    }
+    let hellos = counted.kernel.get("hellos").copied().unwrap_or(0);
+    let sum: u64 = kernel.iter().map(|(_, count)| count).sum();
+    if hellos != sum {
+        faults.push(format!("kernel saw {hellos} hellos and decided {sum}"));
+    }
+    if row.act == Act::NotTls && kernel_half && !counted.kernel.contains_key("not_hello") {
+        faults.push("kernel counted no not_hello".to_owned());
+    }
+
+    // Userspace: nothing reaches it that the kernel refused.
+    let userspace = hello_reasons(&counted.userspace);
+    let (expected, connections) = match (expected_decider, row.reason()) {
+        (Decider::Kernel, _) => (vec![], 0),
+        (Decider::Userspace, Some(reason)) => (vec![(reason, 1)], 1),
+        (Decider::Userspace, None) => (vec![], 1),
+    };
+    if userspace != expected {
+        faults.push(format!(
+            "userspace counted {}, expected {}",
+            show(&userspace),
+            show(&expected)
+        ));
+    }
+    if counted.accepted != connections {
+        faults.push(format!(
+            "the daemon accepted {} connections, expected {connections}",
+            counted.accepted
+        ));
+    }
+
+    let saw = tell(&played.report);
+    if let Some(fault) = differs(row.sees, &played.report) {
+        faults.push(fault);
+    }
+    if row.sees == Sees::Left && played.delay.is_none() {
+        faults.push("the model noticed nothing".to_owned());
+    }
+
+    let deciding = if kernel_rejected { &kernel } else { &userspace };
+    Outcome {
+        verdict: match (deciding.first(), row.act) {
+            (Some((reason, _)), _) => format!("{} {}", verdict_name(*reason), reason.name()),
+            (None, Act::NotTls) => "no hello".to_owned(),
+            (None, _) => "none".to_owned(),
+        },
+        decided_by: decided_by.name(),
+        saw,
+        faults,
+    }
+}
+
+/// The reasons that are about a hello, with their counts.
+fn hello_reasons(counts: &BTreeMap<String, u64>) -> Vec<(Reason, u64)> {
+    Reason::ALL
+        .iter()
+        .filter(|reason| reason.verdict() != Verdict::Pass)
+        .filter_map(|reason| Some((*reason, *counts.get(reason.name())?)))
+        .collect()
+}
+
+const fn verdict_name(reason: Reason) -> &'static str {
+    match reason.verdict() {
+        Verdict::Accept => "accept",
+        Verdict::Reject => "reject",
+        Verdict::Legacy => "legacy",
+        Verdict::Undecided => "undecided",
+        Verdict::Pass => "pass",
+    }
+}
+
+fn show(counts: &[(Reason, u64)]) -> String {
+    if counts.is_empty() {
+        return "nothing".to_owned();
+    }
+    let words: Vec<_> = counts
+        .iter()
+        .map(|(reason, count)| format!("{count} {}", reason.name()))
+        .collect();
+    words.join(" + ")
+}
+
+/// What the client saw, in a line.
+fn tell(report: &Report) -> String {
+    let mut words = Vec::new();
+    words.extend(report.error.clone());
+    for answer in &report.answers {
+        words.push(tell_answer(answer));
+    }
+    if words.is_empty() {
+        words.push("nothing".to_owned());
+    }
+    words.join("; then ")
+}
+
+fn tell_answer(answer: &Answer) -> String {
+    let mut text = answer
+        .status
+        .map_or_else(String::new, |status| status.to_string());
+    if let Some(last) = answer.events.last() {
+        text += &format!(", {} events, last {last}", answer.events.len());
+    }
+    if let (Some(kind), Some(message)) = (&answer.error_type, &answer.message) {
+        text += &format!(" {kind}: {message}");
+    }
+    if let Some(failure) = &answer.failure {
+        text += if text.is_empty() { "" } else { ", " };
+        text += failure;
+    }
+    text
+}
+
+/// How the report differs from what the client must see.
+fn differs(sees: Sees, report: &Report) -> Option<String> {
+    let first = report.answers.first();
+    let good = match sees {
+        Sees::AccessDenied => {
+            report.answers.is_empty() && report.error.as_deref().is_some_and(names_access_denied)
+        }
+        Sees::Stream => report.error.is_none() && first.is_some_and(Answer::is_whole_stream),
+        Sees::Message => {
+            report.error.is_none()
+                && first.is_some_and(|a| {
+                    a.status == Some(200)
+                        && a.failure.is_none()
+                        && a.error_type.is_none()
+                        && a.events.is_empty()
+                })
+        }
+        Sees::Error(status, kind, message) => {
+            first.is_some_and(|a| is_error(a, status, kind, message))
+        }
+        Sees::ErrorThenDead(status, kind, message) => {
+            first.is_some_and(|a| is_error(a, status, kind, message))
+                && report
+                    .answers
+                    .get(1)
+                    .is_some_and(|a| a.status.is_none() && a.failure.is_some())
+        }
+        Sees::Closed => {
+            report.error.is_some()
+                || first.is_some_and(|a| {
+                    a.status.is_none()
+                        && !a.failure.as_deref().is_some_and(|f| f.contains("no alert"))
+                })
+        }
+        Sees::Left => report.error.is_none() && report.answers.iter().all(|a| a.failure.is_none()),
+        Sees::ErrorEvent(kind) => first.is_some_and(|a| {
+            a.status == Some(200)
+                && a.events.last().is_some_and(|event| event == "error")
+                && a.error_type.as_deref() == Some(kind)
+        }),
+    };
+    (!good).then(|| format!("the client saw \"{}\", expected {sees:?}", tell(report)))
+}
+
+fn is_error(answer: &Answer, status: u16, kind: &str, message: &str) -> bool {
+    answer.status == Some(status)
+        && answer.error_type.as_deref() == Some(kind)
+        && answer
+            .message
+            .as_deref()
+            .is_some_and(|m| m.contains(message))
+}
+
+/// TLS alert 49 as rustls, OpenSSL and Python's ssl call it.
+fn names_access_denied(error: &str) -> bool {
+    let letters: String = error
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    letters.contains("alertreceivedaccessdenied") || letters.contains("alertaccessdenied")
+}

@@ -1,0 +1,46 @@
+//! What the demo asks of the demo model, and what the model tells of itself.
+
+use super::row::Act;
+use anyhow::Context as _;
+
+/// The request's body.
+pub(super) fn body(act: Act) -> String {
+    let stream = !matches!(act, Act::Ask);
+    format!(
+        r#"{{"model":"claude-demo","max_tokens":16,"stream":{stream},"messages":[{{"role":"user","content":"Say something."}}]}}"#
+    )
+}
+
+/// Request headers that set the model's pace.
+pub(super) fn headers(_act: Act) -> Vec<String> {
+    vec![]
+}
+
+/// What the model has counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stats {
+    /// Requests being answered.
+    pub(super) active: u64,
+    /// Requests whose client left.
+    pub(super) cancelled: u64,
+    /// When it last noticed that one had left.
+    pub(super) last_cancelled_unix_ns: u64,
+}
+
+impl Stats {
+    /// From `/demo/stats`.
+    ///
+    /// # Errors
+    /// When a figure is missing.
+    pub(super) fn read(stats: &serde_json::Value) -> anyhow::Result<Self> {
+        let figure = |name: &str| {
+            let value = stats[name].as_u64();
+            value.with_context(|| format!("/demo/stats has no {name}: {stats}"))
+        };
+        Ok(Self {
+            active: figure("active")?,
+            cancelled: figure("cancelled")?,
+            last_cancelled_unix_ns: figure("last_cancelled_unix_ns")?,
+        })
+    }
+}
