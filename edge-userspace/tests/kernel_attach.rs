@@ -1,0 +1,275 @@
+//! Attaching and detaching on a veth pair in a network namespace of the test's own: each
+//! mode, each refusal, key changes, and that nothing stays.
+
+#[macro_use]
+mod skip;
+
+use edge_common::policy::KeyPolicy;
+use edge_common::token::KeyId;
+use edge_userspace::config::{self, Config};
+use edge_userspace::kernel::{KernelHalf, Program, Status, object};
+use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
+use edge_userspace::secret::ApiKey;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Runs a test in a fresh network namespace with `edge0` (10.9.0.1) and its peer `client0`.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    // A namespace belongs to a thread and ends with its last one.
+    let thread = std::thread::spawn(move || {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        ip("link add edge0 type veth peer name client0");
+        ip("addr add 10.9.0.1/24 dev edge0");
+        ip("addr add 2001:db8::1/64 dev edge0 nodad");
+        ip("link set edge0 up");
+        ip("link set client0 up");
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn ip(arguments: &str) -> String {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .expect("iproute2");
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the kernel itself says is attached to `edge0`: a mode by `ip`'s name, or none.
+fn attached() -> Option<&'static str> {
+    let text = ip("-d link show edge0");
+    // "xdpgeneric" and "xdpdrv" contain "xdp", so the specific ones first.
+    (["xdpgeneric", "xdpoffload", "xdpmulti"]
+        .into_iter()
+        .find(|mode| text.contains(mode)))
+    .or_else(|| text.contains("prog/xdp").then_some("xdp"))
+}
+
+fn config(kernel: &str) -> Config {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = rcgen::generate_simple_self_signed(["edge.test".to_owned()]).unwrap();
+    let file = dir.path().join("edge.toml");
+    std::fs::write(dir.path().join("cert.pem"), certificate.cert.pem()).unwrap();
+    std::fs::write(
+        dir.path().join("key.pem"),
+        certificate.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    let text = format!(
+        r#"
+        [listen]
+        addresses = ["10.9.0.1:443", "[2001:db8::1]:8443"]
+        [tls]
+        certificate = "cert.pem"
+        private_key = "key.pem"
+        [keys]
+        store = "keys.journal"
+        audience = "demo"
+        [upstream]
+        url = "http://127.0.0.1:9000"
+        [kernel]
+        {kernel}
+        "#
+    );
+    std::fs::write(&file, text).unwrap();
+    let journal = dir.path().join("keys.journal");
+    std::fs::write(&journal, "").unwrap();
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
+    for private in [journal, dir.path().join("key.pem")] {
+        std::fs::set_permissions(private, mode.clone()).unwrap();
+    }
+    config::load(&file).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn start(kernel: &str) -> Result<Result<KernelHalf, Status>, String> {
+    KernelHalf::attach(&config(kernel), &[], true).map_err(|error| error.to_string())
+}
+
+fn record(text: &[u8]) -> KeyRecord {
+    let key = ApiKey::new(text.to_vec());
+    KeyRecord {
+        id: derive::key_id(&key),
+        name: "test".into(),
+        key_hash: derive::key_hash(&key),
+        policy: Some(KeyPolicy {
+            mac_key: derive::mac_key(&key, "demo").words(),
+            not_before_s: 0,
+            not_after_s: u64::MAX,
+            flags: 0,
+        }),
+        not_before_s: 0,
+        not_after_s: u64::MAX,
+        alpn_only: false,
+        revoked: false,
+    }
+}
+
+#[test]
+fn auto_attaches_in_driver_mode_where_the_driver_can_and_detaches_on_drop() {
+    needs_kernel!();
+    in_namespace(|| {
+        let half = start("attach = \"auto\"")
+            .unwrap()
+            .map_err(|status| status.notes)
+            .unwrap();
+        let status = half.status();
+        assert_eq!(status.mode, "driver");
+        assert_eq!(status.ports, [443, 8443]);
+        assert_eq!(status.interfaces.len(), 1);
+        assert_eq!(status.interfaces[0].name, "edge0");
+        assert!(status.notes.is_empty() && status.policy_complete);
+        assert_eq!(attached(), Some("xdp"));
+        drop(half);
+        assert_eq!(attached(), None);
+    });
+}
+
+#[test]
+fn generic_mode_can_be_forced() {
+    needs_kernel!();
+    in_namespace(|| {
+        let half = start("attach = \"generic\"")
+            .unwrap()
+            .map_err(|status| status.notes)
+            .unwrap();
+        assert_eq!(half.status().mode, "generic");
+        assert_eq!(attached(), Some("xdpgeneric"));
+        drop(half);
+        assert_eq!(attached(), None);
+    });
+}
+
+#[test]
+fn off_attaches_nothing_and_says_so() {
+    needs_kernel!();
+    in_namespace(|| {
+        let Err(status) = start("attach = \"off\"").unwrap() else {
+            panic!("attached")
+        };
+        assert_eq!((status.mode, status.notes.len()), ("none", 1));
+        assert_eq!(attached(), None);
+    });
+}
+
+#[test]
+fn a_driver_without_xdp_is_refused_or_done_without_as_configured() {
+    needs_kernel!();
+    in_namespace(|| {
+        // Loopback has no driver mode.
+        ip("link set lo up");
+        let driver = "interfaces = [\"edge0\", \"lo\"]\nattach = \"driver\"";
+        let Err(error) = start(driver) else {
+            panic!("attached")
+        };
+        assert!(
+            error.starts_with("lo: the XDP program cannot be attached in driver mode"),
+            "{error}"
+        );
+        assert!(error.contains("kernel.attach = \"generic\""), "{error}");
+        assert_eq!(
+            attached(),
+            None,
+            "edge0, which came first, is left attached"
+        );
+
+        let auto = "interfaces = [\"edge0\", \"lo\"]\nattach = \"auto\"";
+        let half = start(auto).unwrap().map_err(|status| status.notes).unwrap();
+        let status = half.status();
+        assert_eq!(status.mode, "mixed");
+        let modes: Vec<_> = status
+            .interfaces
+            .iter()
+            .map(|i| (i.name.as_str(), i.mode))
+            .collect();
+        assert_eq!(modes, [("edge0", "driver"), ("lo", "generic")]);
+        assert_eq!(status.notes.len(), 1, "{:?}", status.notes);
+    });
+}
+
+#[test]
+fn another_program_is_never_pushed_aside() {
+    needs_kernel!();
+    in_namespace(|| {
+        let first = start("attach = \"driver\"")
+            .unwrap()
+            .map_err(|status| status.notes)
+            .unwrap();
+        let Err(error) = start("attach = \"driver\"") else {
+            panic!("attached twice")
+        };
+        assert!(error.contains("Another XDP program is attached"), "{error}");
+        let Err(status) = start("attach = \"auto\"").unwrap() else {
+            panic!("attached twice")
+        };
+        assert_eq!(
+            (status.mode, status.notes.len()),
+            ("none", 2),
+            "{:?}",
+            status.notes
+        );
+        assert_eq!(first.status().mode, "driver");
+        assert_eq!(attached(), Some("xdp"));
+    });
+}
+
+#[test]
+fn the_policy_map_follows_the_keyring() {
+    needs_kernel!();
+    in_namespace(|| {
+        let config = config("attach = \"driver\"");
+        let first = Arc::new(record(b"sk-edge-first"));
+        let half = KernelHalf::attach(&config, &[Arc::clone(&first)], true).unwrap();
+        let half = half.map_err(|status| status.notes).unwrap();
+        assert_eq!(half.status().keys, 1);
+
+        let keyring = Keyring::new(config.keys.capacity);
+        keyring.apply([Edit::Put(record(b"sk-edge-first"))]);
+        keyring.observe(half.observer());
+        keyring.apply((0..500).map(|i| Edit::Put(record(format!("sk-edge-{i}").as_bytes()))));
+        assert_eq!(half.status().keys, 501);
+        keyring.apply([Edit::Revoke(first.id)]);
+        assert_eq!(half.status().keys, 501, "a revoked key stays, to say why");
+        keyring.apply([Edit::Remove(first.id)]);
+        assert_eq!(half.status().keys, 500);
+        half.observer().changed(&[Change::Removed(KeyId(1))], true);
+        assert_eq!(half.status().keys, 500);
+        half.observer().changed(&[], false);
+        assert!(!half.status().policy_complete);
+    });
+}
+
+#[test]
+fn a_full_policy_map_is_never_called_complete() {
+    needs_kernel!();
+    in_namespace(|| {
+        let mut config = config("attach = \"driver\"");
+        config.keys.capacity = 2;
+        let keys: Vec<_> = (0..3)
+            .map(|i| Arc::new(record(format!("sk-edge-{i}").as_bytes())))
+            .collect();
+        let half = KernelHalf::attach(&config, &keys, true).unwrap();
+        let status = half.map_err(|status| status.notes).unwrap().status();
+        assert_eq!((status.keys, status.policy_complete), (2, false));
+    });
+}
+
+/// Not attached by the daemon, but part of the object: the stub for a veth's peer.
+#[test]
+fn the_peers_stub_attaches_beside_it() {
+    needs_kernel!();
+    in_namespace(|| {
+        let mut program = Program::load(object::OBJECT, 1).unwrap();
+        let link = program.pass().unwrap();
+        link.attach("client0", aya::programs::XdpMode::Driver)
+            .unwrap();
+        assert!(ip("-d link show client0").contains("prog/xdp"));
+    });
+}
