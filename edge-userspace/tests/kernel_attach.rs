@@ -113,10 +113,10 @@ fn record(text: &[u8]) -> KeyRecord {
 }
 
 #[test]
-fn auto_attaches_in_driver_mode_where_the_driver_can_and_detaches_on_drop() {
+fn driver_mode_is_attached_and_detached_on_drop() {
     needs_kernel!();
     in_namespace(|| {
-        let half = start("attach = \"auto\"")
+        let half = start("attach = \"driver\"")
             .unwrap()
             .map_err(|status| status.notes)
             .unwrap();
@@ -129,6 +129,26 @@ fn auto_attaches_in_driver_mode_where_the_driver_can_and_detaches_on_drop() {
         assert_eq!(attached(), Some("xdp"));
         drop(half);
         assert_eq!(attached(), None);
+    });
+}
+
+#[test]
+fn auto_takes_generic_mode_on_a_veth_whose_peer_may_be_deaf_and_says_why() {
+    needs_kernel!();
+    in_namespace(|| {
+        let half = start("attach = \"auto\"")
+            .unwrap()
+            .map_err(|status| status.notes)
+            .unwrap();
+        let status = half.status();
+        assert_eq!(status.mode, "generic");
+        assert_eq!(status.notes.len(), 1, "{:?}", status.notes);
+        assert!(
+            status.notes[0].starts_with("edge0: a veth;"),
+            "{:?}",
+            status.notes
+        );
+        assert_eq!(attached(), Some("xdpgeneric"));
     });
 }
 
@@ -183,14 +203,15 @@ fn a_driver_without_xdp_is_refused_or_done_without_as_configured() {
         let auto = "interfaces = [\"edge0\", \"lo\"]\nattach = \"auto\"";
         let half = start(auto).unwrap().map_err(|status| status.notes).unwrap();
         let status = half.status();
-        assert_eq!(status.mode, "mixed");
+        assert_eq!(status.mode, "generic");
         let modes: Vec<_> = status
             .interfaces
             .iter()
             .map(|i| (i.name.as_str(), i.mode))
             .collect();
-        assert_eq!(modes, [("edge0", "driver"), ("lo", "generic")]);
-        assert_eq!(status.notes.len(), 1, "{:?}", status.notes);
+        assert_eq!(modes, [("edge0", "generic"), ("lo", "generic")]);
+        assert_eq!(status.notes.len(), 2, "{:?}", status.notes);
+        assert!(status.notes[1].starts_with("lo: the XDP program cannot be attached in driver"));
     });
 }
 
@@ -205,13 +226,13 @@ fn another_program_is_never_pushed_aside() {
         let Err(error) = start("attach = \"driver\"") else {
             panic!("attached twice")
         };
-        assert!(error.contains("Another XDP program is attached"), "{error}");
+        assert!(error.contains("Another XDP program (id "), "{error}");
         let Err(status) = start("attach = \"auto\"").unwrap() else {
             panic!("attached twice")
         };
         assert_eq!(
             (status.mode, status.notes.len()),
-            ("none", 2),
+            ("none", 3),
             "{:?}",
             status.notes
         );

@@ -1,6 +1,7 @@
 //! Attaching the program to interfaces: driver mode, else generic mode, else none, as
-//! configured, each step on record.
+//! configured, each step on record and the outcome as the kernel itself tells it.
 
+use super::device;
 use super::program::{Program, ProgramError};
 use crate::config::Attach;
 use aya::programs::XdpMode;
@@ -43,7 +44,10 @@ impl Mode {
 
 /// An interface refused the program in a mode that the configuration demands.
 #[derive(Debug, thiserror::Error)]
-#[error("{interface}: the XDP program cannot be attached in {} mode: {cause}. {}", .mode.name(), .cause.cure())]
+#[error(
+    "{interface}: the XDP program cannot be attached in {} mode: {cause}. {}",
+    .mode.name(), .cause.cure(.interface)
+)]
 pub struct AttachError {
     interface: String,
     mode: Mode,
@@ -64,11 +68,17 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    fn cure(&self) -> &'static str {
+    fn cure(&self, interface: &str) -> String {
         match self.0.os_error() {
             Some(Errno::BUSY | Errno::EXIST) => {
-                "Another XDP program is attached there (`ip link show` names it); detach it \
-                 first (`ip link set dev … xdp off`, or stop its owner)."
+                let other = device::look(interface)
+                    .ok()
+                    .and_then(|device| device.attached);
+                let id = other.map_or_else(String::new, |program| format!(" (id {})", program.id));
+                return format!(
+                    "Another XDP program{id} is attached there (`bpftool net` tells whose); stop \
+                     its owner or detach it (`ip link set dev {interface} xdp off`)."
+                );
             }
             Some(Errno::OPNOTSUPP) => {
                 "The driver has no XDP in this mode; set kernel.attach = \"generic\" or \"auto\"."
@@ -87,6 +97,7 @@ impl Cause {
             }
             _ => "See `dmesg` for the driver's own message.",
         }
+        .to_owned()
     }
 }
 
@@ -96,17 +107,12 @@ pub(super) fn attach(
     interfaces: &[String],
     wanted: Attach,
 ) -> Result<Attached, AttachError> {
-    let modes: &[Mode] = match wanted {
-        Attach::Auto => &[Mode::Driver, Mode::Generic],
-        Attach::Driver => &[Mode::Driver],
-        Attach::Generic => &[Mode::Generic],
-        Attach::Off => &[],
-    };
     let mut attached = Attached::default();
     for interface in interfaces {
-        for &mode in modes {
+        for &mode in modes(interface, wanted, &mut attached.notes) {
             let refused = match try_attach(program, interface, mode) {
                 Ok(()) => {
+                    let mode = told_mode(interface, mode, &mut attached.notes);
                     attached.interfaces.push((interface.clone(), mode));
                     break;
                 }
@@ -126,8 +132,45 @@ pub(super) fn attach(
     Ok(attached)
 }
 
+/// The modes to try, in order.
+fn modes(interface: &str, wanted: Attach, notes: &mut Vec<String>) -> &'static [Mode] {
+    match wanted {
+        Attach::Off => &[],
+        Attach::Driver => &[Mode::Driver],
+        Attach::Generic => &[Mode::Generic],
+        Attach::Auto if device::look(interface).is_ok_and(|device| device.is_veth) => {
+            // Frames that a driver-mode program sends back over a veth are thrown away
+            // unless the peer runs an XDP program too, and the peer is not ours to look at.
+            notes.push(format!(
+                "{interface}: a veth; generic mode comes first, because answers of driver mode \
+                 reach only a peer with an XDP program of its own (kernel.attach = \"driver\" \
+                 takes driver mode)"
+            ));
+            &[Mode::Generic, Mode::Driver]
+        }
+        Attach::Auto => &[Mode::Driver, Mode::Generic],
+    }
+}
+
 fn try_attach(program: &mut Program, interface: &str, mode: Mode) -> Result<(), ProgramError> {
     let edge = program.edge()?;
     edge.attach(interface, mode.flag()).map_err(Box::new)?;
     Ok(())
+}
+
+/// The mode that the kernel says it is; what was asked for where it does not say.
+fn told_mode(interface: &str, asked: Mode, notes: &mut Vec<String>) -> Mode {
+    match device::look(interface).map(|device| device.attached.and_then(|program| program.mode)) {
+        Ok(Some(mode)) => mode,
+        Ok(None) => {
+            notes.push(format!("{interface}: the kernel does not tell the mode"));
+            asked
+        }
+        Err(error) => {
+            notes.push(format!(
+                "{interface}: the mode cannot be read back: {error}"
+            ));
+            asked
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! detaches the program.
 
 mod attach;
+mod device;
 mod interfaces;
 pub mod object;
 mod program;
