@@ -9,6 +9,7 @@
 #[path = "../../edge-userspace/tests/skip/mod.rs"]
 mod skip;
 
+mod container;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -26,11 +27,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Container(container::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
+        Command::Container(args) => container::main(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

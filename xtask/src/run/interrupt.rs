@@ -12,7 +12,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Whether somebody has asked the demo to end.
 #[derive(Clone, Debug)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 /// The demo was asked to end before it was done.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// When a handler cannot be installed.
-    pub(super) fn install() -> anyhow::Result<Self> {
+    pub(crate) fn install() -> anyhow::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&flag)).context("signal handler")?;

@@ -191,7 +191,13 @@ fn differs(sees: Sees, report: &Report) -> Option<String> {
                         && !a.failure.as_deref().is_some_and(|f| f.contains("no alert"))
                 })
         }
-        Sees::Left => report.error.is_none() && report.answers.iter().all(|a| a.failure.is_none()),
+        // It left before the end, so it saw no end and no error either.
+        Sees::Left => {
+            report.error.is_none()
+                && (report.answers.iter()).all(|a| {
+                    a.failure.is_none() && a.events.last().is_none_or(|e| e != "message_stop")
+                })
+        }
         Sees::ErrorEvent(kind) => first.is_some_and(|a| {
             a.status == Some(200)
                 && a.events.last().is_some_and(|event| event == "error")

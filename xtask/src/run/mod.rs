@@ -23,7 +23,10 @@ mod stay;
 mod system;
 mod talk;
 
-use interrupt::{Interrupt, Interrupted};
+pub(crate) use interrupt::Interrupt;
+pub(crate) use programs::build;
+
+use interrupt::Interrupted;
 use programs::Programs;
 use report::Report;
 use scene::{Scene, Stage};
@@ -67,7 +70,7 @@ fn run(args: &Args, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     let mut report = Report::new(args.json);
     let stage = Stage::best(!args.no_xdp);
     report.say(&stage.describe())?;
-    let programs = Programs::find(&crate::workspace())?;
+    let programs = Programs::find(&crate::workspace(), interrupt)?;
     report.say(&format!(
         "{} ({})",
         programs.edge.display(),

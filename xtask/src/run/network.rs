@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 /// Where `ip netns` keeps its names.
 const DIRECTORY: &str = "/run/netns";
-/// What every namespace of ours is called by: this, our pid, a role.
+/// What every namespace and every directory of ours is called by: this, our pid, a role.
 const PREFIX: &str = "edge-demo-";
 
 /// Addresses for documentation (RFC 5737, RFC 3849): they lead nowhere outside.
@@ -86,6 +86,11 @@ impl Place {
     }
 }
 
+/// The name of a thing of ours.
+pub(super) fn own_name(role: &str) -> String {
+    format!("{PREFIX}{}-{role}", std::process::id())
+}
+
 /// A named network namespace; gone when dropped.
 #[derive(Debug)]
 pub(super) struct Namespace {
@@ -94,7 +99,7 @@ pub(super) struct Namespace {
 
 impl Namespace {
     fn new(role: &str) -> anyhow::Result<Self> {
-        let name = format!("{PREFIX}{}-{role}", std::process::id());
+        let name = own_name(role);
         ip(&["netns", "add", &name])?;
         let namespace = Self { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
@@ -210,21 +215,23 @@ fn wire_like(interface: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes down what a run that was killed outright has left.
+/// Takes down the namespaces that a run that was killed outright has left.
 fn sweep() {
-    let Ok(entries) = std::fs::read_dir(DIRECTORY) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let owner = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            drop(Namespace { name: name.into() });
-        }
+    for name in leftovers(Path::new(DIRECTORY)) {
+        drop(Namespace { name });
     }
+}
+
+/// Names in `directory` that belong to a run that is no more.
+pub(super) fn leftovers(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_left = |name: &String| {
+        let rest = name.strip_prefix(PREFIX);
+        let owner = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    names.filter(is_left).collect()
 }
 
 /// Runs `ip`, quietly.

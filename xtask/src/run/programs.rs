@@ -1,8 +1,17 @@
 //! Finds the programs that the demo shows: built from this workspace, or lying beside xtask.
 
+use super::interrupt::Interrupt;
+use super::system;
 use anyhow::{Context as _, bail};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A hang guard: a cold build on a slow machine takes many minutes.
+const BUILD_GUARD: Duration = Duration::from_secs(3600);
+/// As xtask itself was built.
+const RELEASE: bool = !cfg!(debug_assertions);
 
 /// The two programs.
 #[derive(Debug)]
@@ -20,7 +29,7 @@ impl Programs {
     ///
     /// # Errors
     /// When the build fails or a program is missing.
-    pub(super) fn find(workspace: &Path) -> anyhow::Result<Self> {
+    pub(super) fn find(workspace: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let chosen = std::env::var_os("EDGE_BIN").map(PathBuf::from);
         if !workspace.join("Cargo.toml").exists() {
             let own = std::env::current_exe().context("where is xtask?")?;
@@ -31,11 +40,11 @@ impl Programs {
                 "no workspace here".to_owned(),
             );
         }
-        let edge_demo = build(workspace, "edge-demo", "edge-demo")?;
+        let edge_demo = build(workspace, "edge-demo", "edge-demo", RELEASE, interrupt)?;
         match chosen {
             Some(edge) => Self::checked(edge, edge_demo, "EDGE_BIN".to_owned()),
             None => {
-                let edge = build(workspace, "edge-userspace", "edge")?;
+                let edge = build(workspace, "edge-userspace", "edge", RELEASE, interrupt)?;
                 Self::checked(edge, edge_demo, "built from this workspace".to_owned())
             }
         }
@@ -59,7 +68,16 @@ impl Programs {
 }
 
 /// Builds a binary, with cargo's own progress on stderr, and gives its path.
-fn build(workspace: &Path, package: &str, binary: &str) -> anyhow::Result<PathBuf> {
+///
+/// # Errors
+/// When cargo cannot be run or fails.
+pub(crate) fn build(
+    workspace: &Path,
+    package: &str,
+    binary: &str,
+    release: bool,
+    interrupt: &Interrupt,
+) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
@@ -68,23 +86,33 @@ fn build(workspace: &Path, package: &str, binary: &str) -> anyhow::Result<PathBu
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    if !cfg!(debug_assertions) {
+    if release {
         command.arg("--release");
     }
-    let output = command.output().context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!(
-            "`cargo build --package {package}` failed ({})",
-            output.status
-        );
+    let mut cargo = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo")?;
+    let mut messages = cargo.stdout.take().context("cargo has no stdout")?;
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        messages.read_to_string(&mut text).map(|_| text)
+    });
+    let status = interrupt.wait_for("cargo", BUILD_GUARD, || Ok(cargo.try_wait()?));
+    if status.is_err() {
+        let _ = system::terminate(&cargo);
+        let _ = cargo.wait();
     }
+    let status = status?;
+    if !status.success() {
+        bail!("`cargo build --package {package}` failed ({status})");
+    }
+    let messages = reader.join().ok().context("cargo's messages")??;
     // The path is cargo's to know: target directories can be anywhere.
-    let path = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .find_map(|line| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            let of_it = message["target"]["name"] == binary;
-            of_it.then(|| message["executable"].as_str().map(PathBuf::from))?
-        });
+    let path = messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let of_it = message["target"]["name"] == binary;
+        of_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+    });
     path.with_context(|| format!("cargo did not say where it put {binary}"))
 }

@@ -171,10 +171,7 @@ impl Scene {
         programs: Programs,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("edge-demo-")
-            .tempdir()
-            .context("no temporary directory")?;
+        let directory = temporary_directory()?;
         let at = |name: &str| directory.path().join(name);
         let addresses = stage.addresses()?;
         make_certificate(&programs.edge_demo, directory.path(), &addresses)?;
@@ -290,6 +287,19 @@ impl Scene {
         }
         self.directory.close().context("temporary files are left")
     }
+}
+
+/// A directory of our own; those that killed runs have left, with keys in them, are removed.
+fn temporary_directory() -> anyhow::Result<TempDir> {
+    let parent = std::env::temp_dir();
+    for name in network::leftovers(&parent) {
+        // Somebody else's is theirs to remove.
+        let _ = std::fs::remove_dir_all(parent.join(name));
+    }
+    tempfile::Builder::new()
+        .prefix(&network::own_name(""))
+        .tempdir()
+        .context("no temporary directory")
 }
 
 /// A throw-away authority and the edge's certificate.
