@@ -1,9 +1,12 @@
 //! Keys: derivation, the store on disk, and the table that the hot path reads.
 //!
-//! [`derive`] is the cryptography, [`table`] the snapshot in memory.
+//! [`derive`] is the cryptography, [`store`] the journal on disk, [`table`] the snapshot in
+//! memory, [`watch`] carries changes from the one to the other.
 
 pub mod derive;
+pub mod store;
 pub mod table;
+pub mod watch;
 
 pub use table::{Edit, Keyring, Refused, Snapshot};
 

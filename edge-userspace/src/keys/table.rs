@@ -6,7 +6,7 @@
 //! probe. (A hash trie changes cheaper still, but each look-up then walks four or five
 //! nodes, and look-ups are what the hot path does.)
 //!
-//! Not here: where changes come from (`super::watch`).
+//! Not here: where changes come from ([`super::watch`]).
 
 use super::{Change, KeyRecord, Observer, derive};
 use crate::secret::ApiKey;
@@ -15,6 +15,7 @@ use edge_common::policy::{self, KeyPolicy};
 use edge_common::token::KeyId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keys in a shard when the table is at its capacity, about.
@@ -63,7 +64,7 @@ pub enum Refused {
 /// One change to be made to the table.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// Adds a key or replaces it.
+    /// Adds a key or replaces it. A revoked one stays revoked until it is removed.
     Put(KeyRecord),
     /// Marks a key as revoked; without effect when it is not in the table.
     Revoke(KeyId),
@@ -139,7 +140,11 @@ impl Keyring {
         let complete = next.complete();
         self.snapshot.store(Arc::new(next));
         for observer in observers {
-            observer.changed(changes, complete);
+            // A revocation must reach the others, and the next one must reach all.
+            let told = AssertUnwindSafe(|| observer.changed(changes, complete));
+            if catch_unwind(told).is_err() {
+                tracing::error!("one who acts on key changes panicked; it may have missed some");
+            }
         }
     }
 
@@ -263,8 +268,12 @@ impl Snapshot {
         }
     }
 
-    fn put(&mut self, record: Arc<KeyRecord>) -> Option<Change> {
-        match self.find(record.id) {
+    fn put(&mut self, mut record: Arc<KeyRecord>) -> Option<Change> {
+        let present = self.find(record.id);
+        if !record.revoked && present.is_some_and(|present| present.revoked) {
+            record = Arc::new(record.to_revoked());
+        }
+        match present {
             Some(present) if *present == record => return None,
             Some(_) => {}
             None if self.keys >= self.capacity => {

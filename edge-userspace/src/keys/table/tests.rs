@@ -84,6 +84,35 @@ fn a_key_is_good_within_its_days_and_until_revoked() {
 }
 
 #[test]
+fn a_revoked_key_comes_back_only_after_its_removal() {
+    let ring = Keyring::new(10);
+    let id = record("a").id;
+    ring.apply([Edit::Put(record("a")), Edit::Revoke(id)]);
+    ring.apply([Edit::Put(record("a"))]);
+    let refused = ring.authenticate(&key("a"), NOW).unwrap_err();
+    assert_eq!(refused, Refused::Revoked);
+    ring.apply([Edit::Remove(id), Edit::Put(record("a"))]);
+    assert!(ring.authenticate(&key("a"), NOW).is_ok());
+}
+
+#[test]
+fn an_observer_that_panics_does_not_keep_the_others_from_being_told() {
+    struct Panics;
+    impl Observer for Panics {
+        fn changed(&self, _: &[Change], _: bool) {
+            panic!("on purpose");
+        }
+    }
+    let ring = Keyring::new(10);
+    let diary = Arc::new(Diary::default());
+    ring.observe(Arc::new(Panics));
+    ring.observe(diary.clone());
+    ring.apply([Edit::Put(record("a"))]);
+    ring.apply([Edit::Put(record("b"))]);
+    assert_eq!(diary.take().len(), 2);
+}
+
+#[test]
 fn the_id_alone_does_not_authenticate() {
     let ring = Keyring::new(10);
     let mut forged = record("a");

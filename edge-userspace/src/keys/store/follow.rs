@@ -1,0 +1,281 @@
+//! Follows the journal: reads what was appended since last time, or all of it when the file
+//! is another one.
+
+use super::line::Record;
+use super::lines::Lines;
+use super::{Error, open};
+use crate::keys::{Edit, Keyring, Snapshot};
+use edge_common::token::KeyId;
+use std::collections::HashSet;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// A tail longer than this is read by reading everything: that needs no copy of it in memory.
+const MAX_TAIL_BYTES: u64 = 64 << 20;
+/// A file rewritten in place must have been quiet for so long. Whoever does that writes in
+/// pieces, and a piece would look like a store that lost keys.
+const QUIET: Duration = Duration::from_millis(200);
+/// Bytes before the end of what was read, by which an appended file is told from a rewritten.
+const SEAM_BYTES: u64 = 256;
+
+/// Where in which file we are.
+pub struct Follower {
+    path: PathBuf,
+    audience: String,
+    position: Option<Position>,
+    /// The file as it was when we last looked, whether or not we liked it.
+    seen: Option<Stamp>,
+    /// A rewritten file that must be quiet first, and since when it has been.
+    restless: Option<(Stamp, Instant)>,
+}
+
+struct Position {
+    device: u64,
+    inode: u64,
+    /// End of the last line that was read.
+    offset: u64,
+    /// Lines before it.
+    lines: u64,
+    seam: Zeroizing<Vec<u8>>,
+}
+
+/// Tells one state of a file from another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// What [`Follower::follow`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing new.
+    Nothing,
+    /// So many appended records, now applied.
+    Appended(u64),
+    /// Another file with so many records, now applied.
+    Replaced(u64),
+}
+
+impl Follower {
+    /// Follows `path` for an edge of that audience.
+    #[must_use]
+    pub fn new(path: &Path, audience: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            audience: audience.to_owned(),
+            position: None,
+            seen: None,
+            restless: None,
+        }
+    }
+
+    /// The store's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records in the file so far, dead ones too.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        (self.position.as_ref()).map_or(0, |position| position.lines.saturating_sub(1))
+    }
+
+    /// Looks at the file and brings `keyring` up to date.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has a bad line. The table is then as it was; the
+    /// next change of the file is tried again.
+    pub fn follow(&mut self, keyring: &Keyring) -> Result<Found, Error> {
+        let stamp = match std::fs::metadata(&self.path) {
+            Ok(metadata) => Stamp::of(&metadata),
+            Err(error) => {
+                self.seen = None;
+                return Err(Error::io(&self.path, "read")(error));
+            }
+        };
+        if self.seen == Some(stamp) {
+            return Ok(Found::Nothing);
+        }
+        self.seen = Some(stamp);
+        let (file, metadata) = open(&self.path)?;
+        let stamp = Stamp::of(&metadata);
+        self.seen = Some(stamp);
+        if let Some((offset, lines)) = self.appended(&file, &metadata) {
+            return self.tail(&file, offset, lines, keyring);
+        }
+        if self.is_restless(stamp) {
+            self.seen = None;
+            return Ok(Found::Nothing);
+        }
+        self.whole(&file, keyring)
+    }
+
+    /// Whether the file that we know is being rewritten in place.
+    fn is_restless(&mut self, stamp: Stamp) -> bool {
+        let rewritten = (self.position.as_ref()).is_some_and(|position| {
+            (position.device, position.inode) == (stamp.device, stamp.inode)
+        });
+        if !rewritten {
+            return false;
+        }
+        match self.restless {
+            Some((same, since)) if same == stamp => since.elapsed() < QUIET,
+            _ => {
+                self.restless = Some((stamp, Instant::now()));
+                true
+            }
+        }
+    }
+
+    /// Where to read on, when the file is the one we know and has grown.
+    fn appended(&self, file: &File, metadata: &Metadata) -> Option<(u64, u64)> {
+        let position = self.position.as_ref()?;
+        let same = (position.device, position.inode) == (metadata.dev(), metadata.ino())
+            && (position.offset + 1..=position.offset + MAX_TAIL_BYTES).contains(&metadata.len())
+            && read_seam(file, position.offset).is_ok_and(|seam| seam == position.seam);
+        same.then_some((position.offset, position.lines))
+    }
+
+    fn tail(
+        &mut self,
+        file: &File,
+        offset: u64,
+        lines: u64,
+        keyring: &Keyring,
+    ) -> Result<Found, Error> {
+        let mut reader = Lines::new(file, &self.path, offset, lines);
+        let mut edits = Vec::new();
+        while let Some((number, text)) = reader.next()? {
+            edits.push(self.edit(parse(&self.path, number, text)?));
+        }
+        let end = reader.position();
+        let makes_room = edits.iter().any(|edit| matches!(edit, Edit::Remove(_)));
+        let table = keyring.snapshot();
+        let is_tight = !table.complete() || table.len() + edits.len() > table.capacity();
+        if makes_room && is_tight {
+            // Keys that had no room may have it now, and only the whole file knows them.
+            return self.whole(file, keyring);
+        }
+        let records = edits.len() as u64;
+        keyring.apply(edits);
+        self.arrived(file, end)?;
+        Ok(if records > 0 {
+            Found::Appended(records)
+        } else {
+            Found::Nothing
+        })
+    }
+
+    fn whole(&mut self, file: &File, keyring: &Keyring) -> Result<Found, Error> {
+        let before = keyring.snapshot();
+        let (mut next, mut end) = self.replay(file, &before, None)?;
+        if !next.complete() {
+            // Keys that are removed further down the file must not take the room of others.
+            let living = self.living(file)?;
+            (next, end) = self.replay(file, &before, Some(&living))?;
+        }
+        keyring.replace(next);
+        self.arrived(file, end)?;
+        Ok(Found::Replaced(self.records()))
+    }
+
+    /// The table that the whole file makes, of the `living` keys when they are given, and
+    /// the position of its end.
+    fn replay(
+        &self,
+        file: &File,
+        before: &Snapshot,
+        living: Option<&HashSet<KeyId>>,
+    ) -> Result<(Snapshot, (u64, u64)), Error> {
+        let mut next = before.successor();
+        let mut reader = Lines::new(file, &self.path, 0, 0);
+        reader.header()?;
+        while let Some((number, text)) = reader.next()? {
+            match self.edit(parse(&self.path, number, text)?) {
+                Edit::Put(record) if living.is_some_and(|ids| !ids.contains(&record.id)) => None,
+                Edit::Put(record) => next.put_as_in(before, record),
+                edit => next.edit(edit),
+            };
+        }
+        Ok((next, reader.position()))
+    }
+
+    /// The keys that are there after the last line.
+    fn living(&self, file: &File) -> Result<HashSet<KeyId>, Error> {
+        let mut living = HashSet::new();
+        let mut reader = Lines::new(file, &self.path, 0, 0);
+        reader.header()?;
+        while let Some((number, text)) = reader.next()? {
+            match parse(&self.path, number, text)? {
+                Record::Put(key) => {
+                    living.insert(key.id);
+                }
+                Record::Remove(id) => {
+                    living.remove(&id);
+                }
+                Record::Revoke { .. } => {}
+            }
+        }
+        Ok(living)
+    }
+
+    fn edit(&self, record: Record) -> Edit {
+        match record {
+            Record::Put(key) => Edit::Put(key.at(&self.audience)),
+            Record::Revoke { id, .. } => Edit::Revoke(id),
+            Record::Remove(id) => Edit::Remove(id),
+        }
+    }
+
+    fn arrived(&mut self, file: &File, (offset, lines): (u64, u64)) -> Result<(), Error> {
+        let read = || -> std::io::Result<Position> {
+            let metadata = file.metadata()?;
+            Ok(Position {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                offset,
+                lines,
+                seam: read_seam(file, offset)?,
+            })
+        };
+        // Without a position the next change reads everything, which is right too.
+        self.position = None;
+        self.position = Some(read().map_err(Error::io(&self.path, "read"))?);
+        Ok(())
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn parse(path: &Path, line: u64, text: &[u8]) -> Result<Record, Error> {
+    Record::parse(text).map_err(|reason| Error::Line {
+        path: path.to_owned(),
+        line,
+        reason,
+    })
+}
+
+fn read_seam(file: &File, offset: u64) -> std::io::Result<Zeroizing<Vec<u8>>> {
+    let length = offset.min(SEAM_BYTES);
+    let mut seam = Zeroizing::new(vec![0; length as usize]);
+    file.read_exact_at(&mut seam, offset - length)?;
+    Ok(seam)
+}

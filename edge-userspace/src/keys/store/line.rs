@@ -1,0 +1,408 @@
+//! One line of the journal, as text and as a record.
+//!
+//! Errors tell which field is wrong and never what stands in it: it could be a MAC key in
+//! the wrong place.
+
+use crate::keys::KeyRecord;
+use crate::secret::{KeyHash, MacKey};
+use edge_common::policy::KeyPolicy;
+use edge_common::token::KeyId;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// Longest line, newline left off.
+pub const MAX_BYTES: usize = 65_536;
+/// Longest name of a key.
+pub const MAX_NAME_BYTES: usize = 128;
+/// Longest name of an audience.
+pub const MAX_AUDIENCE_BYTES: usize = 255;
+/// The first line of every store.
+pub const HEADER: &str = r#"{"edge-key-store":1}"#;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A key is new, or replaces what was there.
+    Put(StoredKey),
+    /// A key is revoked.
+    Revoke {
+        /// Which.
+        id: KeyId,
+        /// When, Unix time.
+        at_s: u64,
+    },
+    /// A key is forgotten.
+    Remove(KeyId),
+}
+
+/// A key as the store holds it, with its MAC keys at all audiences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredKey {
+    /// Public name.
+    pub id: KeyId,
+    /// Label given by its maker.
+    pub name: Box<str>,
+    /// SHA-256 of the API key.
+    pub key_hash: KeyHash,
+    /// By audience.
+    pub mac_keys: Vec<(Box<str>, MacKey)>,
+    /// First good second, Unix time.
+    pub not_before_s: u64,
+    /// Last good second, Unix time; `u64::MAX`: no end.
+    pub not_after_s: u64,
+    /// The token alone is enough.
+    pub alpn_only: bool,
+    /// When it was made, Unix time.
+    pub created_at_s: u64,
+    /// When it was revoked, Unix time.
+    pub revoked_at_s: Option<u64>,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// There is no line, or not yet its end.
+    #[error("is no key store: the first line should be {HEADER}")]
+    NoHeader,
+    /// A version that this program does not know.
+    #[error("is a key store of version {0}, and this program knows version 1")]
+    Version(u64),
+    /// Longer than [`MAX_BYTES`].
+    #[error("the line is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    /// The JSON is broken.
+    #[error("the line is no JSON object (column {0})")]
+    Syntax(usize),
+    /// A field is not what it should be.
+    #[error("{0}")]
+    Field(String),
+}
+
+/// The line with its fields, by their names. What may be absent depends on the kind.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    put: Option<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    revoke: Option<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    remove: Option<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    key_hash: Option<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    mac_keys: Option<MacKeys<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_after_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alpn_only: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoked_at_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_s: Option<u64>,
+}
+
+/// Names and types of [`Line`]'s fields, to tell what is wrong.
+const FIELDS: [(&str, &str); 12] = [
+    ("put", "a text"),
+    ("revoke", "a text"),
+    ("remove", "a text"),
+    ("name", "a text"),
+    ("key_hash", "a text"),
+    ("mac_keys", "an object of texts"),
+    ("not_before_s", "a whole number"),
+    ("not_after_s", "a whole number"),
+    ("alpn_only", "true or false"),
+    ("created_at_s", "a whole number"),
+    ("revoked_at_s", "a whole number"),
+    ("at_s", "a whole number"),
+];
+
+#[derive(Default)]
+struct MacKeys<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for MacKeys<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = MacKeys<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::with_capacity(1);
+                while let Some(pair) = map.next_entry::<BorrowedCow<'de>, &str>()? {
+                    pairs.push((pair.0.0, pair.1));
+                }
+                Ok(MacKeys(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// `Cow` as a map's key borrows only with serde's attribute, which needs a field.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct BorrowedCow<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Serialize for MacKeys<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(audience, key)| (audience, key)))
+    }
+}
+
+/// Whether the first line is a header that this program understands.
+pub(super) fn check_header(text: &[u8]) -> Result<(), BadLine> {
+    #[derive(Deserialize)]
+    struct Header {
+        #[serde(rename = "edge-key-store")]
+        version: u64,
+    }
+    match serde_json::from_slice::<Header>(text) {
+        Ok(Header { version: 1 }) => Ok(()),
+        Ok(Header { version }) => Err(BadLine::Version(version)),
+        Err(_) => Err(BadLine::NoHeader),
+    }
+}
+
+impl Record {
+    /// Reads a line, newline left off.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
+        let line: Line<'_> = serde_json::from_slice(text).map_err(|error| explain(text, &error))?;
+        let (kind, id) = match (line.put, line.revoke, line.remove) {
+            (Some(id), None, None) => ("put", id),
+            (None, Some(id), None) => ("revoke", id),
+            (None, None, Some(id)) => ("remove", id),
+            _ => {
+                return Err(field(
+                    "put, revoke or remove",
+                    "one of them should be there",
+                ));
+            }
+        };
+        let id = KeyId::from_hex(id).ok_or_else(|| field(kind, "is no key id of 16 hex digits"))?;
+        if kind == "put" {
+            if line.at_s.is_some() {
+                return Err(field("at_s", "does not belong into a put line"));
+            }
+            return Ok(Self::Put(StoredKey::from_line(id, line)?));
+        }
+        let put_fields = line.name.is_some()
+            || line.key_hash.is_some()
+            || line.mac_keys.is_some()
+            || line.not_before_s.is_some()
+            || line.not_after_s.is_some()
+            || line.alpn_only.is_some()
+            || line.created_at_s.is_some()
+            || line.revoked_at_s.is_some();
+        if put_fields || (kind == "remove" && line.at_s.is_some()) {
+            return Err(field(
+                kind,
+                "a field stands there that belongs into a put line",
+            ));
+        }
+        Ok(match kind {
+            "revoke" => Self::Revoke {
+                id,
+                at_s: line.at_s.unwrap_or(0),
+            },
+            _ => Self::Remove(id),
+        })
+    }
+
+    /// Which key it is about.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        match self {
+            Self::Put(key) => key.id,
+            Self::Revoke { id, .. } | Self::Remove(id) => *id,
+        }
+    }
+
+    /// Appends the line, newline included.
+    pub fn write(&self, out: &mut Zeroizing<Vec<u8>>) {
+        let id = self.id().to_string();
+        let hash;
+        let keys: Vec<Zeroizing<String>>;
+        let line = match self {
+            Self::Put(key) => {
+                hash = Zeroizing::new(hex::encode(key.key_hash.expose()));
+                keys = (key.mac_keys.iter())
+                    .map(|(_, mac_key)| Zeroizing::new(hex::encode(mac_key.expose())))
+                    .collect();
+                let names = key.mac_keys.iter().map(|(name, _)| Cow::Borrowed(&**name));
+                let pairs = names.zip(keys.iter().map(|key| key.as_str())).collect();
+                Line {
+                    put: Some(&id),
+                    name: Some(Cow::Borrowed(&key.name)),
+                    key_hash: Some(hash.as_str()),
+                    mac_keys: Some(MacKeys(pairs)),
+                    not_before_s: (key.not_before_s != 0).then_some(key.not_before_s),
+                    not_after_s: (key.not_after_s != u64::MAX).then_some(key.not_after_s),
+                    alpn_only: key.alpn_only.then_some(true),
+                    created_at_s: Some(key.created_at_s),
+                    revoked_at_s: key.revoked_at_s,
+                    ..Line::default()
+                }
+            }
+            Self::Revoke { at_s, .. } => Line {
+                revoke: Some(&id),
+                at_s: Some(*at_s),
+                ..Line::default()
+            },
+            Self::Remove(_) => Line {
+                remove: Some(&id),
+                ..Line::default()
+            },
+        };
+        // Room first: a vector that grows leaves copies behind.
+        grow(out, MAX_BYTES);
+        serde_json::to_writer(&mut **out, &line).expect("texts and numbers are JSON");
+        out.push(b'\n');
+    }
+}
+
+/// Makes room for `more` bytes, wiping what the vector leaves behind.
+fn grow(out: &mut Zeroizing<Vec<u8>>, more: usize) {
+    if out.capacity() - out.len() < more {
+        let mut larger = Vec::with_capacity((out.len() + more) * 2);
+        larger.extend_from_slice(out);
+        out.zeroize();
+        **out = larger;
+    }
+}
+
+impl StoredKey {
+    /// What an edge of that audience knows of the key.
+    #[must_use]
+    pub fn at(&self, audience: &str) -> KeyRecord {
+        let revoked = self.revoked_at_s.is_some();
+        let mac_key = (self.mac_keys.iter()).find(|(name, _)| **name == *audience);
+        KeyRecord {
+            id: self.id,
+            name: self.name.clone(),
+            key_hash: self.key_hash.clone(),
+            policy: mac_key.map(|(_, mac_key)| KeyPolicy {
+                mac_key: mac_key.words(),
+                not_before_s: self.not_before_s,
+                not_after_s: self.not_after_s,
+                flags: if revoked { KeyPolicy::REVOKED } else { 0 },
+            }),
+            not_before_s: self.not_before_s,
+            not_after_s: self.not_after_s,
+            alpn_only: self.alpn_only,
+            revoked,
+        }
+    }
+
+    fn from_line(id: KeyId, line: Line<'_>) -> Result<Self, BadLine> {
+        let name = line.name.ok_or_else(|| field("name", "is missing"))?;
+        check_name(&name).map_err(|what| field("name", what))?;
+        let hash = line
+            .key_hash
+            .ok_or_else(|| field("key_hash", "is missing"))?;
+        let hash = unhex(hash).ok_or_else(|| field("key_hash", "is not 64 hex digits"))?;
+        let mut mac_keys: Vec<(Box<str>, MacKey)> = Vec::with_capacity(1);
+        for (audience, key) in line.mac_keys.unwrap_or_default().0 {
+            check_audience(&audience).map_err(|what| field("mac_keys", what))?;
+            if mac_keys.iter().any(|(other, _)| **other == *audience) {
+                return Err(field("mac_keys", "an audience stands there twice"));
+            }
+            let key = unhex(key).ok_or_else(|| field("mac_keys", "one is not 32 hex digits"))?;
+            mac_keys.push((audience.into(), MacKey::new(*key)));
+        }
+        let not_before_s = line.not_before_s.unwrap_or(0);
+        let not_after_s = line.not_after_s.unwrap_or(u64::MAX);
+        if not_before_s > not_after_s {
+            return Err(field("not_after_s", "is before not_before_s"));
+        }
+        Ok(Self {
+            id,
+            name: name.into(),
+            key_hash: KeyHash::new(*hash),
+            mac_keys,
+            not_before_s,
+            not_after_s,
+            alpn_only: line.alpn_only.unwrap_or(false),
+            created_at_s: line.created_at_s.unwrap_or(0),
+            revoked_at_s: line.revoked_at_s,
+        })
+    }
+}
+
+/// Whether a key may have that name.
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        return Err("should have 1 to 128 bytes and no control characters");
+    }
+    Ok(())
+}
+
+/// Whether an audience may have that name.
+///
+/// # Errors
+/// Why not.
+pub fn check_audience(audience: &str) -> Result<(), &'static str> {
+    if audience.is_empty()
+        || audience.len() > MAX_AUDIENCE_BYTES
+        || audience.chars().any(char::is_control)
+    {
+        return Err("an audience should have 1 to 255 bytes and no control characters");
+    }
+    Ok(())
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<Zeroizing<[u8; N]>> {
+    let mut bytes = Zeroizing::new([0; N]);
+    hex::decode_to_slice(text, bytes.as_mut()).ok()?;
+    Some(bytes)
+}
+
+fn field(name: &str, what: &str) -> BadLine {
+    BadLine::Field(format!("{name}: {what}"))
+}
+
+/// serde's own text would show values, so what is wrong is looked up again.
+fn explain(text: &[u8], error: &serde_json::Error) -> BadLine {
+    use serde_json::Value;
+    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(text) else {
+        return BadLine::Syntax(error.column());
+    };
+    for (name, value) in &object {
+        let Some((name, kind)) = FIELDS.iter().find(|(field, _)| field == name) else {
+            let shown =
+                name.len() <= 24 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let shown = if shown { name } else { "a field" };
+            return field(shown, "is none of a line's fields");
+        };
+        let fits = match *kind {
+            "a text" => value.is_string(),
+            "a whole number" => value.is_u64(),
+            "true or false" => value.is_boolean(),
+            _ => (value.as_object()).is_some_and(|keys| keys.values().all(Value::is_string)),
+        };
+        if !fits {
+            return field(name, &format!("should be {kind}"));
+        }
+    }
+    BadLine::Field("a field stands there twice, or an escape in a hex text".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Lines and records.
+
+use super::*;
+use crate::keys::derive;
+use crate::secret::ApiKey;
+
+fn key(text: &str) -> StoredKey {
+    let key = ApiKey::new(text.as_bytes().to_vec());
+    StoredKey {
+        id: derive::key_id(&key),
+        name: "a \"quoted\" name".into(),
+        key_hash: derive::key_hash(&key),
+        mac_keys: ["demo", "two"]
+            .map(|audience| (audience.into(), derive::mac_key(&key, audience)))
+            .into(),
+        not_before_s: 5,
+        not_after_s: 10,
+        alpn_only: true,
+        created_at_s: 4,
+        revoked_at_s: None,
+    }
+}
+
+fn written(record: &Record) -> String {
+    let mut out = Zeroizing::default();
+    record.write(&mut out);
+    String::from_utf8(out.to_vec()).unwrap()
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let mut open = key("b");
+    (open.not_before_s, open.not_after_s) = (0, u64::MAX);
+    (open.alpn_only, open.revoked_at_s) = (false, Some(7));
+    open.mac_keys.clear();
+    let id = open.id;
+    for record in [
+        Record::Put(key("a")),
+        Record::Put(open),
+        Record::Revoke { id, at_s: 9 },
+        Record::Remove(id),
+    ] {
+        let text = written(&record);
+        let line = text.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'));
+        assert_eq!(
+            Record::parse(line.as_bytes()).as_ref(),
+            Ok(&record),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_line_has_the_documented_shape() {
+    let mut key = key("sk-edge-test");
+    key.name = "alice".into();
+    key.mac_keys.truncate(1);
+    assert_eq!(
+        written(&Record::Put(key)),
+        concat!(
+            r#"{"put":"16c90ee8f37ea61f","name":"alice","#,
+            r#""key_hash":"97a59d641b06991d977a747c9b2b3bc805c3e42eca3ece189195baf015623916","#,
+            r#""mac_keys":{"demo":"dd0a70cd36ab09f377bda082827a7738"},"#,
+            r#""not_before_s":5,"not_after_s":10,"alpn_only":true,"created_at_s":4}"#,
+            "\n",
+        ),
+    );
+}
+
+#[test]
+fn a_record_shows_the_policy_of_its_audience_only() {
+    let key = key("a");
+    let record = key.at("two");
+    assert_eq!(record.policy.unwrap().mac_key, key.mac_keys[1].1.words());
+    assert!(key.at("three").policy.is_none());
+}
+
+#[test]
+fn bad_lines_are_told_apart_and_never_quoted() {
+    let secret = "dd0a70cd36ab09f377bda082827a7738";
+    let good = written(&Record::Put(key("a")));
+    let good = good.trim_end();
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replace(from, to)
+    };
+    let id = key("a").id;
+    for (text, expected) in [
+        (String::new(), "no JSON object"),
+        ("[1]".into(), "no JSON object"),
+        (good[..good.len() - 1].to_owned(), "no JSON object"),
+        (format!("{good}x"), "no JSON object"),
+        ("{}".into(), "put, revoke or remove"),
+        (
+            format!(r#"{{"put":"{id}","revoke":"{id}"}}"#),
+            "put, revoke or remove",
+        ),
+        (
+            format!(r#"{{"revoke":"{secret}"}}"#),
+            "revoke: is no key id",
+        ),
+        (
+            format!(r#"{{"revoke":"{id}","name":"x"}}"#),
+            "belongs into a put line",
+        ),
+        (
+            format!(r#"{{"remove":"{id}","at_s":1}}"#),
+            "belongs into a put line",
+        ),
+        (
+            with(r#""not_before_s":5"#, r#""not_before_s":11"#),
+            "not_after_s: is before",
+        ),
+        (
+            with(
+                r#""not_before_s":5"#,
+                &format!(r#""not_before_s":"{secret}""#),
+            ),
+            "not_before_s: should be a whole number",
+        ),
+        (
+            with(r#""not_before_s":5"#, r#""not_before_s":-5"#),
+            "not_before_s: should be a whole number",
+        ),
+        (
+            with(r#""alpn_only":true"#, r#""alpn_only":1"#),
+            "alpn_only: should be true or false",
+        ),
+        (
+            with(r#""alpn_only""#, r#""alpnonly""#),
+            "alpnonly: is none of",
+        ),
+        (
+            with(r#""alpn_only""#, &format!(r#""{secret}""#)),
+            "a field: is none of",
+        ),
+        (
+            with(
+                r#""alpn_only":true"#,
+                r#""alpn_only":true,"alpn_only":true"#,
+            ),
+            "twice",
+        ),
+        (
+            with(r#""demo""#, r#""two""#),
+            "mac_keys: an audience stands there twice",
+        ),
+        (with(r#""demo""#, r#""""#), "mac_keys: an audience should"),
+        (with(r#""key_hash""#, r#""put""#), "twice"),
+        (
+            with(r#""name""#, r#""at_s":1,"name""#),
+            "at_s: does not belong",
+        ),
+    ] {
+        let error = Record::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+        assert!(!error.contains(secret), "{error}");
+    }
+}
+
+#[test]
+fn headers_of_other_versions_are_refused() {
+    assert_eq!(check_header(HEADER.as_bytes()), Ok(()));
+    assert_eq!(
+        check_header(br#"{"edge-key-store":2}"#),
+        Err(BadLine::Version(2))
+    );
+    for wrong in ["", "{}", r#"{"put":"16c90ee8f37ea61f"}"#] {
+        assert_eq!(check_header(wrong.as_bytes()), Err(BadLine::NoHeader));
+    }
+}

@@ -1,0 +1,302 @@
+//! Carries changes of the key store into the table, from a thread of its own.
+//!
+//! The directory is watched by inotify; besides, the file is looked at every
+//! [`POLL`], so that changes take effect where inotify is missing (network file systems,
+//! exhausted watches) and no event can be lost for good. A look without news is one stat.
+
+use super::Keyring;
+use super::store::Error;
+use super::store::follow::{Follower, Found};
+use notify::Watcher as _;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+/// How often the file is looked at when nobody says that it changed.
+pub const POLL: Duration = Duration::from_millis(250);
+
+/// The watching thread; it ends when this is dropped.
+pub struct Watch {
+    shared: Arc<Shared>,
+    wake: SyncSender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What `/status` and `/metrics` show of the key store.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The store.
+    pub path: PathBuf,
+    /// Records in the file, dead ones too.
+    pub records: u64,
+    /// Batches of changes that were applied.
+    pub batches: u64,
+    /// When the last one was, Unix time.
+    pub applied_at_s: u64,
+    /// Batches that were refused, and times that the file could not be read.
+    pub errors: u64,
+    /// Why the last look failed; none when it did not. The table is then an older one.
+    pub error: Option<String>,
+    /// Whether inotify wakes us; else polling alone does.
+    pub notified: bool,
+}
+
+struct Shared {
+    stop: AtomicBool,
+    status: Mutex<Status>,
+}
+
+impl Watch {
+    /// Starts to carry changes from where `follower` is, which has read the store once.
+    ///
+    /// # Errors
+    /// When the system starts no thread.
+    pub fn start(follower: Follower, keyring: Arc<Keyring>) -> std::io::Result<Self> {
+        Self::start_with(follower, keyring, watch_directory)
+    }
+
+    fn start_with(
+        follower: Follower,
+        keyring: Arc<Keyring>,
+        notice: impl FnOnce(&Path, SyncSender<()>) -> Option<notify::RecommendedWatcher>,
+    ) -> std::io::Result<Self> {
+        // One place: a wake-up that is already due need not be asked for again.
+        let (wake, woken) = sync_channel(1);
+        let watcher = notice(follower.path(), wake.clone());
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            status: Mutex::new(Status {
+                path: follower.path().to_owned(),
+                records: follower.records(),
+                batches: 0,
+                applied_at_s: now_s(),
+                errors: 0,
+                error: None,
+                notified: watcher.is_some(),
+            }),
+        });
+        let thread = std::thread::Builder::new().name("keys".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                run(follower, &keyring, &woken, &shared);
+                drop(watcher);
+            }
+        })?;
+        Ok(Self {
+            shared,
+            wake,
+            thread: Some(thread),
+        })
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status().clone()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // Full is fine: the thread is about to wake.
+        let _ = self.wake.try_send(());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn status(&self) -> std::sync::MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run(mut follower: Follower, keyring: &Keyring, woken: &Receiver<()>, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let outcome = follower.follow(keyring);
+        note(&follower, keyring, outcome, shared);
+        let _ = woken.recv_timeout(POLL);
+    }
+}
+
+fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, shared: &Shared) {
+    let mut status = shared.status();
+    match outcome {
+        // Nothing was looked at, so an error stays until the file changes.
+        Ok(Found::Nothing) => {}
+        Ok(found @ (Found::Appended(records) | Found::Replaced(records))) => {
+            status.records = follower.records();
+            status.batches += 1;
+            status.applied_at_s = now_s();
+            let mended = status.error.take().is_some();
+            let snapshot = keyring.snapshot();
+            tracing::info!(
+                records,
+                whole = matches!(found, Found::Replaced(_)),
+                keys = snapshot.len(),
+                generation = snapshot.generation(),
+                mended,
+                "key store applied"
+            );
+            if !snapshot.complete() {
+                tracing::warn!(
+                    capacity = snapshot.capacity(),
+                    refused = snapshot.refused_for_capacity(),
+                    "the key store has more keys than keys.capacity; the rest is refused"
+                );
+            }
+        }
+        Err(error) => {
+            let text = error.to_string();
+            // Said once, not with every poll.
+            if status.error.as_deref() != Some(&text) {
+                tracing::error!("key store refused, the last good keys stay: {text}");
+                status.errors += 1;
+            }
+            status.error = Some(text);
+        }
+    }
+}
+
+/// Wakes the thread on events in the store's directory: a rename there replaces the file.
+fn watch_directory(path: &Path, wake: SyncSender<()>) -> Option<notify::RecommendedWatcher> {
+    let directory = match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    };
+    let name = path.file_name()?.to_owned();
+    let start = || -> notify::Result<_> {
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                let ours = event.is_ok_and(|event| {
+                    !event.kind.is_access()
+                        && (event.need_rescan()
+                            || event
+                                .paths
+                                .iter()
+                                .any(|path| path.file_name() == Some(&*name)))
+                });
+                if ours {
+                    let _ = wake.try_send(());
+                }
+            })?;
+        watcher.watch(directory, notify::RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    };
+    match start() {
+        Ok(watcher) => Some(watcher),
+        Err(error) => {
+            tracing::warn!(
+                "no notice of changes in {}: {error}; the key store is looked at every {POLL:?}",
+                directory.display()
+            );
+            None
+        }
+    }
+}
+
+fn now_s() -> u64 {
+    (SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::store::line::{Record, StoredKey};
+    use crate::keys::store::writer::Writer;
+    use crate::keys::{Change, Observer, derive};
+    use crate::secret::ApiKey;
+    use std::sync::mpsc::Sender;
+
+    /// A hang guard, not a promise.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    struct Tells(Mutex<Sender<String>>);
+
+    impl Observer for Tells {
+        fn changed(&self, changes: &[Change], _: bool) {
+            for change in changes {
+                let text = match change {
+                    Change::Put(record) => format!("put {}", record.name),
+                    Change::Revoked(record) => format!("revoked {}", record.name),
+                    Change::Removed(_) => "removed".to_owned(),
+                };
+                self.0.lock().unwrap().send(text).unwrap();
+            }
+        }
+    }
+
+    fn stored(name: &str) -> StoredKey {
+        let key = ApiKey::new(name.as_bytes().to_vec());
+        StoredKey {
+            id: derive::key_id(&key),
+            name: name.into(),
+            key_hash: derive::key_hash(&key),
+            mac_keys: vec![],
+            not_before_s: 0,
+            not_after_s: u64::MAX,
+            alpn_only: false,
+            created_at_s: 0,
+            revoked_at_s: None,
+        }
+    }
+
+    fn changes_arrive(
+        notice: impl FnOnce(&Path, SyncSender<()>) -> Option<notify::RecommendedWatcher>,
+        notified: bool,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys.journal");
+        let append = |record| Writer::open(&path).unwrap().append(&[record]).unwrap();
+        drop(Writer::open_or_create(&path).unwrap());
+        append(Record::Put(stored("a")));
+        let keyring = Arc::new(Keyring::new(10));
+        let mut follower = Follower::new(&path, "demo");
+        follower.follow(&keyring).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        keyring.observe(Arc::new(Tells(Mutex::new(tell))));
+        let watch = Watch::start_with(follower, Arc::clone(&keyring), notice).unwrap();
+        assert_eq!(watch.status().notified, notified);
+
+        let id = stored("a").id;
+        append(Record::Revoke { id, at_s: 1 });
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "revoked a");
+        assert!(keyring.find(id).unwrap().revoked, "the table knew first");
+
+        // A bad line is said in the status, and the line after its mending is taken.
+        let good = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&good[..], b"nonsense\n"].concat()).unwrap();
+        let waited = std::time::Instant::now();
+        while watch.status().error.is_none() {
+            assert!(waited.elapsed() < PATIENCE, "the bad line is not seen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(watch.status().errors, 1);
+        std::fs::write(&path, good).unwrap();
+        append(Record::Put(stored("b")));
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "put b");
+        while watch.status().error.is_some() {
+            assert!(waited.elapsed() < PATIENCE, "the error stays");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(watch.status().records, 3);
+        drop(watch);
+        assert_eq!(Arc::strong_count(&keyring), 1, "the thread has ended");
+    }
+
+    #[test]
+    fn changes_arrive_by_notice() {
+        changes_arrive(watch_directory, true);
+    }
+
+    #[test]
+    fn changes_arrive_by_polling_alone() {
+        changes_arrive(|_, _| None, false);
+    }
+}
