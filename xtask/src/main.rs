@@ -9,8 +9,16 @@
 #[path = "../../edge-userspace/tests/skip/mod.rs"]
 mod skip;
 
+mod bench;
+mod build_ebpf;
+#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
+mod cargo;
 mod container;
 mod run;
+#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
+mod test;
+#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
+mod ui;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -26,14 +34,20 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Bench(bench::Args),
+    BuildEbpf(build_ebpf::Args),
     Run(run::Args),
     Container(container::Args),
+    Test(test::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Bench(args) => bench::main(&args),
+        Command::BuildEbpf(args) => build_ebpf::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Container(args) => container::main(&args),
+        Command::Test(args) => test::main(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
