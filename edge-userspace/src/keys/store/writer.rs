@@ -5,7 +5,7 @@
 
 use super::line::{BadLine, HEADER, Record, StoredKey};
 use super::lines::Lines;
-use super::{Error, check_mode, open};
+use super::{Error, check_mode};
 use edge_common::token::KeyId;
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,8 +26,8 @@ pub struct Writer {
 /// What [`Writer::find`] saw on its way.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// The key, when the store has it.
-    pub key: Option<StoredKey>,
+    /// Those of the keys that the store has.
+    pub keys: HashMap<KeyId, StoredKey>,
     /// Records in the journal.
     pub records: u64,
     /// Records that a compaction would drop, at least.
@@ -103,12 +103,13 @@ impl Writer {
         })
     }
 
-    /// Looks for a key as the journal's lines leave it.
+    /// Looks for keys as the journal's lines leave them.
     ///
     /// # Errors
-    /// When the file cannot be read or a line about that key is bad.
-    pub fn find(&self, id: KeyId) -> Result<Search, Error> {
-        let wanted = id.to_string();
+    /// When the file cannot be read or a line about one of these keys is bad.
+    pub fn find(&self, ids: &[KeyId]) -> Result<Search, Error> {
+        let mut found: HashMap<KeyId, Option<StoredKey>> =
+            ids.iter().map(|id| (*id, None)).collect();
         let mut search = Search::default();
         let mut lines = Lines::new(&self.file, &self.path, 0, 0);
         lines.header()?;
@@ -121,13 +122,15 @@ impl Writer {
                 Some(("remove", _)) => search.dead += 2,
                 _ => {}
             }
-            let other = glance.is_some_and(|(_, id)| id != wanted.as_bytes());
-            if other {
+            if glance.is_some_and(|(_, id)| !found.contains_key(&id)) {
                 continue;
             }
             match Record::parse(text) {
-                Ok(record) if record.id() == id => fold(&mut search.key, record),
-                Ok(_) => {}
+                Ok(record) => {
+                    if let Some(key) = found.get_mut(&record.id()) {
+                        fold(key, record);
+                    }
+                }
                 Err(reason) if glance.is_some() => {
                     return Err(Error::Line {
                         path: self.path.clone(),
@@ -138,6 +141,8 @@ impl Writer {
                 Err(reason) => drop(search.bad.get_or_insert((number, reason))),
             }
         }
+        let present = found.into_iter().filter_map(|(id, key)| Some((id, key?)));
+        search.keys = present.collect();
         Ok(search)
     }
 
@@ -316,14 +321,12 @@ fn fold(key: &mut Option<StoredKey>, record: Record) {
 }
 
 /// Kind and id of a line as we write it; other spellings must be parsed.
-fn glance(text: &[u8]) -> Option<(&'static str, &[u8])> {
+fn glance(text: &[u8]) -> Option<(&'static str, KeyId)> {
     ["put", "revoke", "remove"].into_iter().find_map(|kind| {
         let rest = text.strip_prefix(b"{\"")?.strip_prefix(kind.as_bytes())?;
         let (id, rest) = rest.strip_prefix(b"\":\"")?.split_at_checked(16)?;
-        let plain = id
-            .iter()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b));
-        (plain && rest.starts_with(b"\"") && rest.ends_with(b"}")).then_some((kind, id))
+        let id = KeyId::from_hex(std::str::from_utf8(id).ok()?)?;
+        (rest.starts_with(b"\"") && rest.ends_with(b"}")).then_some((kind, id))
     })
 }
 
@@ -365,13 +368,4 @@ fn directory(path: &Path) -> &Path {
 
 fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
-}
-
-/// Refuses a store that others may read, before anything is asked of it.
-///
-/// # Errors
-/// As [`Writer::open`].
-pub fn check(path: &Path) -> Result<(), Error> {
-    let (file, _) = open(path)?;
-    Lines::new(&file, path, 0, 0).header()
 }

@@ -1,0 +1,162 @@
+//! `edge check`.
+
+use super::output::{Failure, Outcome, print, print_json};
+use crate::config::{self, Attach, Credential, SecretSource};
+use edge_common::policy::Answer;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Check a configuration and say what it means.
+///
+/// Every fault is told with file, line, column, field and cure. Files that the configuration
+/// names are opened: certificate and key are matched, the key store's mode is looked at.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  edge check --config /etc/edge/edge.toml
+  edge check --config edge.toml --json | jq .faults")]
+pub(super) struct Check {
+    /// The configuration.
+    #[arg(long, env = "EDGE_CONFIG", value_name = "FILE")]
+    config: PathBuf,
+    /// JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> Outcome {
+        match config::load(&self.config) {
+            Ok(config) if self.json => {
+                print_json(&json!({ "good": true, "means": explain(&config), "faults": [] }))
+            }
+            Ok(config) => {
+                let lines = explain(&config).join("\n  ");
+                print(format_args!(
+                    "{} is good:\n  {lines}\n",
+                    self.config.display()
+                ))
+            }
+            Err(error) if self.json => {
+                let faults: Vec<_> = match &error {
+                    config::Error::Unreadable { .. } => vec![json!({ "what": error.to_string() })],
+                    config::Error::Wrong { problems, .. } => (problems.iter())
+                        .map(|problem| {
+                            json!({
+                                "file": self.config,
+                                "line": problem.line,
+                                "column": problem.column,
+                                "field": problem.field,
+                                "what": problem.what,
+                                "cure": problem.cure,
+                            })
+                        })
+                        .collect(),
+                };
+                print_json(&json!({ "good": false, "faults": faults }))?;
+                Err(Failure::Told)
+            }
+            Err(error) => {
+                // As compilers do: each line begins with its place.
+                eprintln!("{error}");
+                Err(Failure::Told)
+            }
+        }
+    }
+}
+
+/// What a configuration means, in a few lines.
+fn explain(config: &config::Config) -> Vec<String> {
+    let show = config::values::show_duration;
+    let addresses: Vec<_> = config
+        .listen
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let interfaces = match &config.kernel.interfaces[..] {
+        [] => "the interfaces of those addresses".to_owned(),
+        names => names.join(", "),
+    };
+    let answer = match config.kernel.answer {
+        Answer::Alert => "a TLS alert",
+        Answer::Rst => "a TCP reset",
+        Answer::Drop => "silence",
+    };
+    let kernel = match config.kernel.attach {
+        Attach::Auto => format!(
+            "XDP on {interfaces}: driver mode, else generic mode, else userspace alone; refused hellos get {answer}"
+        ),
+        Attach::Driver => {
+            format!("XDP on {interfaces} in driver mode or not at all; refused hellos get {answer}")
+        }
+        Attach::Generic => {
+            format!(
+                "XDP on {interfaces} in generic mode or not at all; refused hellos get {answer}"
+            )
+        }
+        Attach::Off => "no XDP: userspace decides everything".to_owned(),
+    };
+    let credential = match &config.upstream.credential {
+        Credential::Pass => "the client's credential is passed on".to_owned(),
+        Credential::Replace { header, from } => match from {
+            SecretSource::File(path) => format!("{header} is set from {}", path.display()),
+            SecretSource::Environment(name) => format!("{header} is set from ${name}"),
+        },
+    };
+    let mut lines = vec![
+        format!(
+            "listens on {} with {} threads, at most {} connections",
+            addresses.join(", "),
+            config.listen.threads,
+            config.listen.max_connections,
+        ),
+        format!(
+            "keys of audience {:?} from {}, at most {}; tokens from {} s ago to {} s ahead",
+            config.keys.audience,
+            config.keys.store.display(),
+            config.keys.capacity,
+            config.keys.window.back_s,
+            config.keys.window.ahead_s,
+        ),
+        format!("kernel: {kernel}"),
+        format!(
+            "clients without a token {}",
+            if config.legacy.deny {
+                "are refused in their hello"
+            } else {
+                "are asked for a key in a header"
+            },
+        ),
+        format!(
+            "upstream {}://{}:{}; {credential}",
+            if config.upstream.tls { "https" } else { "http" },
+            config.upstream.host,
+            config.upstream.port,
+        ),
+        format!(
+            "metrics and status on http://{}; a stop waits up to {} for running streams",
+            config.admin.address,
+            show(config.listen.drain_timeout),
+        ),
+    ];
+    lines.extend(certificate(config));
+    lines
+}
+
+/// When the certificate ends, and whether it has.
+fn certificate(config: &config::Config) -> Option<String> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let tls = &config.tls;
+    let identity = config::Identity::read(&tls.certificate, &tls.private_key, &provider).ok()?;
+    let at_s = u64::try_from(identity.not_after_s).unwrap_or(0);
+    let has = if at_s < super::moment::now_s() {
+        "HAS ENDED"
+    } else {
+        "ends"
+    };
+    Some(format!(
+        "certificate {} {has} {}",
+        tls.certificate.display(),
+        super::moment::show(at_s),
+    ))
+}

@@ -1,0 +1,66 @@
+//! `edge keys list`.
+
+use super::super::output::{Outcome, written};
+use super::{Shown, Store, moment};
+use crate::keys::store::writer;
+use std::io::{self, BufWriter};
+
+/// List the keys; nothing secret is shown.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  edge keys list --store keys.journal
+  edge keys list --store keys.journal --json | jq '.[] | select(.state == \"expired\").key_id'")]
+pub(super) struct List {
+    #[command(flatten)]
+    store: Store,
+    /// JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(super) fn run(self) -> Outcome {
+        let now_s = moment::now_s();
+        let keys = writer::list(&self.store.store)?;
+        let shown = keys.iter().map(|key| Shown::new(key, now_s));
+        let out = BufWriter::new(io::stdout().lock());
+        written(if self.json {
+            json(shown, out)
+        } else {
+            text(shown, out)
+        })
+    }
+}
+
+fn json(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Result<()> {
+    let mut before = "[\n ";
+    for key in keys {
+        out.write_all(before.as_bytes())?;
+        serde_json::to_writer(&mut out, &key)?;
+        before = ",\n ";
+    }
+    writeln!(out, "{}", if before == "[\n " { "[]" } else { "\n]" })?;
+    out.flush()
+}
+
+fn text(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:16}  {:13}  {:20}  {:20}  {:24}  NAME",
+        "KEY ID", "STATE", "FROM", "UNTIL", "AUDIENCES"
+    )?;
+    for key in keys {
+        writeln!(
+            out,
+            "{:16}  {:13}  {:20}  {:20}  {:24}  {}{}",
+            key.key_id,
+            key.state,
+            moment::show(key.not_before_s.unwrap_or(0)),
+            moment::show(key.not_after_s.unwrap_or(u64::MAX)),
+            key.audiences.join(","),
+            key.name,
+            if key.alpn_only { "  (alpn only)" } else { "" },
+        )?;
+    }
+    out.flush()
+}

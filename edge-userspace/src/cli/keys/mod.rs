@@ -1,0 +1,164 @@
+//! `edge keys`.
+
+mod change;
+mod derive;
+mod list;
+mod new;
+
+use super::moment;
+use super::output::{Failure, Outcome};
+use crate::keys::derive as derivation;
+use crate::keys::store::line::{StoredKey, check_audience, check_name};
+use crate::secret::ApiKey;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Manage the key store: who may connect.
+///
+/// The store holds no API key, only what checks one. A running daemon follows its changes
+/// within a second.
+#[derive(Args)]
+pub(super) struct Keys {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    New(new::New),
+    Derive(derive::Derive),
+    Import(derive::Import),
+    List(list::List),
+    Revoke(change::Revoke),
+    Remove(change::Remove),
+    Compact(change::Compact),
+}
+
+impl Keys {
+    pub(super) fn run(self) -> Outcome {
+        match self.command {
+            Command::New(new) => new.run(),
+            Command::Derive(derive) => derive.run(),
+            Command::Import(import) => import.run(),
+            Command::List(list) => list.run(),
+            Command::Revoke(revoke) => revoke.run(),
+            Command::Remove(remove) => remove.run(),
+            Command::Compact(compact) => compact.run(),
+        }
+    }
+}
+
+/// Which store.
+#[derive(Args)]
+struct Store {
+    /// The key store.
+    #[arg(long, env = "EDGE_STORE", value_name = "FILE")]
+    store: PathBuf,
+}
+
+/// What a new entry says besides the key.
+#[derive(Args)]
+struct Terms {
+    /// An audience (an edge's keys.audience) at which tokens of the key are good. May be
+    /// given several times; an edge cannot derive another audience's key later.
+    #[arg(long = "audience", required = true, value_name = "AUDIENCE")]
+    audiences: Vec<String>,
+    /// First good moment: Unix seconds, now, 2026-12-31 or RFC 3339.
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    not_before: Option<u64>,
+    /// Last good moment.
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "valid_for")]
+    not_after: Option<u64>,
+    /// How long it is good, from --not-before or now: 30d, 12h.
+    #[arg(long, value_name = "DURATION", value_parser = moment::parse_duration)]
+    valid_for: Option<Duration>,
+    /// The token alone is enough, no header key is asked for. A token can be seen on the wire:
+    /// for closed networks only.
+    #[arg(long)]
+    alpn_only: bool,
+}
+
+impl Terms {
+    fn entry(&self, key: &ApiKey, name: &str) -> Result<StoredKey, Failure> {
+        let wrong = |what: &str| Failure::because(what);
+        check_name(name).map_err(|what| Failure::because(format!("--name {what}")))?;
+        for (i, audience) in self.audiences.iter().enumerate() {
+            check_audience(audience).map_err(wrong)?;
+            if self.audiences[..i].contains(audience) {
+                return Err(wrong("--audience: the same one is given twice"));
+            }
+        }
+        let now_s = moment::now_s();
+        let not_before_s = self.not_before.unwrap_or(0);
+        let not_after_s = match (self.not_after, self.valid_for) {
+            (Some(at_s), _) => at_s,
+            (None, Some(duration)) => {
+                (self.not_before.unwrap_or(now_s)).saturating_add(duration.as_secs())
+            }
+            (None, None) => u64::MAX,
+        };
+        if not_after_s < not_before_s.max(1) {
+            return Err(wrong("the key would end before it begins"));
+        }
+        Ok(StoredKey {
+            id: derivation::key_id(key),
+            name: name.into(),
+            key_hash: derivation::key_hash(key),
+            mac_keys: (self.audiences.iter())
+                .map(|audience| (audience.as_str().into(), derivation::mac_key(key, audience)))
+                .collect(),
+            not_before_s,
+            not_after_s,
+            alpn_only: self.alpn_only,
+            created_at_s: now_s,
+            revoked_at_s: None,
+        })
+    }
+}
+
+/// An entry for people and programs, without anything secret.
+#[derive(serde::Serialize)]
+struct Shown {
+    key_id: String,
+    name: String,
+    state: &'static str,
+    audiences: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_after_s: Option<u64>,
+    alpn_only: bool,
+    created_at_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at_s: Option<u64>,
+}
+
+impl Shown {
+    fn new(key: &StoredKey, now_s: u64) -> Self {
+        let state = if key.revoked_at_s.is_some() {
+            "revoked"
+        } else if now_s < key.not_before_s {
+            "not yet valid"
+        } else if now_s > key.not_after_s {
+            "expired"
+        } else {
+            "good"
+        };
+        let audiences = key
+            .mac_keys
+            .iter()
+            .map(|(audience, _)| audience.to_string());
+        Self {
+            key_id: key.id.to_string(),
+            name: key.name.to_string(),
+            state,
+            audiences: audiences.collect(),
+            not_before_s: (key.not_before_s != 0).then_some(key.not_before_s),
+            not_after_s: (key.not_after_s != u64::MAX).then_some(key.not_after_s),
+            alpn_only: key.alpn_only,
+            created_at_s: key.created_at_s,
+            revoked_at_s: key.revoked_at_s,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What commands print, and how they fail.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+/// Why a command ends with a failure.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// For this reason, to be printed.
+    Because(String),
+    /// Everything has been said.
+    Told,
+    /// Standard output was closed, as `head` does.
+    OutputClosed,
+}
+
+pub(super) type Outcome = Result<(), Failure>;
+
+impl Failure {
+    pub(super) fn because(text: impl fmt::Display) -> Self {
+        Self::Because(text.to_string())
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Most messages tell their cause already.
+            if !text.contains(&cause_text) {
+                text += &format!(": {cause_text}");
+            }
+            source = cause.source();
+        }
+        Self::Because(text)
+    }
+}
+
+/// Writes to standard output.
+pub(super) fn print(text: impl fmt::Display) -> Outcome {
+    written(write!(io::stdout().lock(), "{text}"))
+}
+
+/// Writes a line to standard output.
+pub(super) fn print_line(text: impl fmt::Display) -> Outcome {
+    written(writeln!(io::stdout().lock(), "{text}"))
+}
+
+/// What became of writing to standard output.
+pub(super) fn written(outcome: io::Result<()>) -> Outcome {
+    outcome.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Failure::because(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// A value as JSON on several lines.
+pub(super) fn print_json(value: &impl serde::Serialize) -> Outcome {
+    print_line(serde_json::to_string_pretty(value)?)
+}

@@ -1,0 +1,367 @@
+//! The commands that need no daemon, as a person would type them.
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_edge"));
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(self.path())
+            .env_remove("EDGE_STORE")
+            .env_remove("EDGE_CONFIG")
+            .env_remove("EDGE_ADMIN");
+        command
+    }
+
+    fn edge(&self, arguments: &str) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Standard output of a command that must do well.
+    fn good(&self, arguments: &str) -> String {
+        let output = self.edge(arguments);
+        assert!(
+            output.status.success(),
+            "edge {arguments}: {}",
+            errors(&output)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Standard error of a command that must fail with 1 and print nothing else.
+    fn bad(&self, arguments: &str) -> String {
+        let output = self.edge(arguments);
+        assert_eq!(output.status.code(), Some(1), "edge {arguments}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        errors(&output)
+    }
+
+    fn json(&self, arguments: &str) -> Value {
+        serde_json::from_str(&self.good(arguments)).unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        let metadata = std::fs::metadata(self.path().join(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    }
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_new_key_is_shown_once_and_only_what_checks_it_is_stored() {
+    let place = Place::new();
+    let key = place.good("keys new --store s --name alice --audience demo");
+    let key = key.trim();
+    assert!(
+        key.starts_with("sk-edge-") && key.len() == 8 + 43,
+        "the key alone: {key}"
+    );
+    assert_eq!(place.mode("s"), 0o600);
+    assert!(!place.read("s").contains(key));
+    let list = place.good("keys list --store s");
+    assert!(list.contains("alice") && list.contains("good"), "{list}");
+    let json = place.json("keys list --store s --json");
+    assert_eq!(json[0]["name"], "alice");
+    assert_eq!(json[0]["audiences"][0], "demo");
+    let entry: Value = serde_json::from_str(place.read("s").lines().nth(1).unwrap()).unwrap();
+    for secret in [&entry["key_hash"], &entry["mac_keys"]["demo"]] {
+        let secret = secret.as_str().unwrap();
+        assert!(!list.contains(secret) && !json.to_string().contains(secret));
+    }
+}
+
+#[test]
+fn a_key_can_go_into_a_file_instead() {
+    let place = Place::new();
+    let new = "keys new --store s --name alice --audience demo --api-key-out k";
+    assert_eq!(place.good(new), "");
+    assert_eq!(place.mode("k"), 0o600);
+    assert!(place.read("k").starts_with("sk-edge-"));
+    let before = place.read("s");
+    let error = place.bad(new);
+    assert!(error.contains("not overwritten"), "{error}");
+    assert_eq!(place.read("s"), before, "no entry without its key");
+    let json = place.json("keys new --store s --name bob --audience demo --api-key-out k2 --json");
+    assert_eq!(json["api_key_file"], "k2");
+    assert!(json.get("api_key").is_none());
+}
+
+#[test]
+fn terms_are_kept_and_nonsense_is_refused() {
+    let place = Place::new();
+    let json = place.json(
+        "keys new --store s --name a --audience x --audience y --not-before 2027-01-15 --valid-for 10d --alpn-only --json",
+    );
+    assert_eq!(json["not_before_s"], 1_799_971_200_u64);
+    assert_eq!(json["not_after_s"], 1_799_971_200_u64 + 864_000);
+    assert_eq!(json["audiences"], serde_json::json!(["x", "y"]));
+    assert_eq!(
+        (&json["alpn_only"], &json["state"]),
+        (&true.into(), &"not yet valid".into())
+    );
+    assert!(json["api_key"].as_str().unwrap().starts_with("sk-edge-"));
+    let json = place.json("keys new --store s --name b --audience x --not-after 5 --json");
+    assert_eq!(json["state"], "expired");
+    for (arguments, expected) in [
+        ("--name a --audience x --audience x", "twice"),
+        (
+            "--name a --audience x --not-before 10 --not-after 5",
+            "end before it begins",
+        ),
+    ] {
+        let error = place.bad(&format!("keys new --store s {arguments}"));
+        assert!(error.contains(expected), "{error}");
+    }
+    for usage in [
+        "keys new --store s --name a",
+        "keys new --store s --name a --audience x --not-after 5 --valid-for 5d",
+        "keys new --store s --name a --audience x --valid-for 5",
+        "keys revoke --store s 123",
+        "keys nonsense",
+    ] {
+        assert_eq!(place.edge(usage).status.code(), Some(2), "{usage}");
+    }
+}
+
+#[test]
+fn revoked_removed_compacted() {
+    let place = Place::new();
+    let new = |name| {
+        place.json(&format!(
+            "keys new --store s --name {name} --audience x --json"
+        ))
+    };
+    let [a, b] = ["a", "b"].map(|name| new(name)["key_id"].as_str().unwrap().to_owned());
+    place.good(&format!("keys revoke --store s {a}"));
+    place.good(&format!("keys revoke --store s {a}"));
+    let json = place.json("keys list --store s --json");
+    assert_eq!(
+        (&json[0]["state"], &json[1]["state"]),
+        (&"revoked".into(), &"good".into())
+    );
+    let before = place.read("s");
+    let error = place.bad(&format!("keys revoke --store s {b} 0011223344556677"));
+    assert!(error.contains("no key 0011223344556677"), "{error}");
+    assert_eq!(place.read("s"), before, "all or none");
+    place.good(&format!("keys remove --store s {b}"));
+    let json = place.json("keys compact --store s --json");
+    assert_eq!(
+        (&json["records_before"], &json["keys"]),
+        (&4.into(), &1.into())
+    );
+    assert_eq!(
+        place.json("keys list --store s --json")[0]["state"],
+        "revoked"
+    );
+    let json = place.json(&format!("keys remove --store s {a} --json"));
+    assert_eq!(json["removed"][0], a.as_str());
+    assert_eq!(place.good("keys list --store s --json").trim(), "[]");
+}
+
+#[test]
+fn a_store_whose_dead_are_the_most_is_compacted_by_itself() {
+    let place = Place::new();
+    let mut entries = String::new();
+    for i in 0..600 {
+        let hash = format!("{i:064x}");
+        entries += &format!("{{\"put\":\"{i:016x}\",\"name\":\"k\",\"key_hash\":\"{hash}\"}}\n");
+    }
+    std::fs::write(place.path().join("entries"), &entries).unwrap();
+    place.good("keys import --store s entries");
+    let ids: Vec<_> = (0..599).map(|i| format!("{i:016x}")).collect();
+    place.good(&format!("keys remove --store s {}", ids.join(" ")));
+    assert_eq!(place.read("s").lines().count(), 1 + 600 + 599);
+    place.good("keys revoke --store s 0000000000000257");
+    assert_eq!(place.read("s").lines().count(), 2);
+    assert_eq!(place.mode("s"), 0o600);
+}
+
+#[test]
+fn an_entry_for_a_further_audience_comes_from_the_holder() {
+    let place = Place::new();
+    std::fs::write(place.path().join("k"), "sk-edge-test\n").unwrap();
+    let entry = place.good("keys derive --api-key-file k --name alice --audience demo");
+    let json: Value = serde_json::from_str(&entry).unwrap();
+    assert_eq!(json["put"], "16c90ee8f37ea61f");
+    assert_eq!(json["mac_keys"]["demo"], "dd0a70cd36ab09f377bda082827a7738");
+
+    let mut import = (place.command("keys import --store s"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    import
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(entry.as_bytes())
+        .unwrap();
+    assert!(import.wait().unwrap().success());
+    place.good("keys revoke --store s 16c90ee8f37ea61f");
+    place.good("keys derive --api-key-file k --name alice2 --audience eu --store s");
+    let json = place.json("keys list --store s --json");
+    assert_eq!(json[0]["audiences"], serde_json::json!(["eu", "demo"]));
+    assert_eq!(json[0]["name"], "alice2");
+    assert_eq!(json[0]["state"], "revoked", "once revoked, it stays so");
+}
+
+#[test]
+fn an_import_with_a_bad_line_changes_nothing_and_quotes_nothing() {
+    let place = Place::new();
+    let good = r#"{"put":"16c90ee8f37ea61f","name":"a","key_hash":"0000000000000000000000000000000000000000000000000000000000000000"}"#;
+    std::fs::write(
+        place.path().join("entries"),
+        format!("{good}\n{{\"put\":\"dd0a70cd36ab09f3\",\"name\":77777}}\n"),
+    )
+    .unwrap();
+    let error = place.bad("keys import --store s entries");
+    assert!(
+        error.contains("entries:2: name: should be a text"),
+        "{error}"
+    );
+    assert!(!error.contains("77777"));
+    assert!(!place.path().join("s").exists());
+}
+
+#[test]
+fn a_change_behind_a_bad_line_is_said_not_to_be_in_effect() {
+    let place = Place::new();
+    let json = place.json("keys new --store s --name a --audience x --json");
+    let id = json["key_id"].as_str().unwrap();
+    let store = place.read("s") + "nonsense\n";
+    std::fs::write(place.path().join("s"), store).unwrap();
+    let error = place.bad(&format!("keys revoke --store s {id}"));
+    assert!(
+        error.contains("s:3: ") && error.contains("NOT IN EFFECT"),
+        "{error}"
+    );
+    let error = place.bad("keys list --store s");
+    assert!(error.contains("s:3: the line is no JSON object"), "{error}");
+}
+
+#[test]
+fn a_store_that_others_may_read_is_refused_with_the_cure() {
+    let place = Place::new();
+    place.good("keys new --store s --name a --audience x");
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(place.path().join("s"), open).unwrap();
+    for command in [
+        "keys list --store s",
+        "keys new --store s --name b --audience x",
+        "keys compact --store s",
+    ] {
+        let error = place.bad(command);
+        assert!(error.contains("chmod 600 s"), "{command}: {error}");
+    }
+    let error = place.bad("keys list --store none");
+    assert!(error.contains("none: there is no key store"), "{error}");
+}
+
+#[test]
+fn the_store_may_come_from_the_environment() {
+    let place = Place::new();
+    place.good("keys new --store s --name a --audience x");
+    let output = (place.command("keys list"))
+        .env("EDGE_STORE", "s")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+}
+
+#[test]
+fn tokens_are_made_from_a_key_file() {
+    let place = Place::new();
+    std::fs::write(place.path().join("k"), "sk-edge-test\n").unwrap();
+    let token = || place.good("token --api-key-file k --audience demo --issued-at 1800000000");
+    let [first, second] = [token(), token()];
+    for token in [&first, &second] {
+        let token = token.strip_suffix('\n').unwrap();
+        assert_eq!(token.len(), 61);
+        assert!(
+            token.starts_with("ezl1-16c90ee8f37ea61f6b49d200"),
+            "{token}"
+        );
+    }
+    assert_ne!(first, second, "each has its own nonce");
+    let error = place.bad("token --api-key-file none --audience demo");
+    assert!(error.contains("none: cannot read the secret"), "{error}");
+    let error = place.bad("token --api-key-file k --audience demo --issued-at 5000000000");
+    assert!(error.contains("2106"), "{error}");
+}
+
+#[test]
+fn check_explains_and_fails_with_places() {
+    let place = Place::new();
+    let ours = rcgen::generate_simple_self_signed(["edge.test".to_owned()]).unwrap();
+    std::fs::write(place.path().join("cert.pem"), ours.cert.pem()).unwrap();
+    std::fs::write(
+        place.path().join("key.pem"),
+        ours.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    place.good("keys new --store keys.journal --name a --audience demo");
+    let good = include_str!("configs/good.toml");
+    std::fs::write(place.path().join("edge.toml"), good).unwrap();
+    let text = place.good("check --config edge.toml");
+    for part in [
+        "127.0.0.1:8443",
+        "\"demo\"",
+        "no XDP",
+        "http://127.0.0.1:9000",
+        "ends",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert_eq!(place.json("check --config edge.toml --json")["good"], true);
+
+    std::fs::write(place.path().join("edge.toml"), format!("{good}\nx = 1\n")).unwrap();
+    let error = place.bad("check --config edge.toml");
+    assert!(error.starts_with("edge.toml:18:1: upstream.x: "), "{error}");
+    let error = place.bad("run --config edge.toml");
+    assert!(
+        error.starts_with("edge: edge.toml:18:1: upstream.x: "),
+        "{error}"
+    );
+    let output = place.edge("check --config edge.toml --json");
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&json["faults"][0]["line"], &json["faults"][0]["field"]),
+        (&18.into(), &"upstream.x".into())
+    );
+    let error = place.bad("check --config none.toml");
+    assert!(error.starts_with("none.toml: cannot read"), "{error}");
+}
+
+#[test]
+fn status_of_no_daemon_says_so() {
+    let place = Place::new();
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = place.bad(&format!("status --admin {free}"));
+    assert!(error.contains("is the daemon running"), "{error}");
+}
