@@ -29,6 +29,16 @@ pub(crate) struct Args {
     log: bool,
 }
 
+impl Args {
+    /// Compare, change nothing.
+    pub(crate) fn check() -> Self {
+        Self {
+            check: true,
+            log: false,
+        }
+    }
+}
+
 /// Builds, then refreshes or compares.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let workspace = crate::workspace();

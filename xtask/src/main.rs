@@ -11,13 +11,14 @@ mod skip;
 
 mod bench;
 mod build_ebpf;
-#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
 mod cargo;
+mod ci;
 mod container;
+mod doctor;
 mod run;
-#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
+mod setup;
 mod test;
-#[expect(dead_code, reason = "doctor and ci, which come next, use the rest")]
+mod tool;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -36,7 +37,10 @@ struct Cli {
 enum Command {
     Bench(bench::Args),
     BuildEbpf(build_ebpf::Args),
+    Ci(ci::Args),
+    Doctor(doctor::Args),
     Run(run::Args),
+    Setup(setup::Args),
     Container(container::Args),
     Test(test::Args),
 }
@@ -45,6 +49,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(args) => bench::main(&args),
         Command::BuildEbpf(args) => build_ebpf::main(&args),
+        Command::Ci(args) => ci::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Setup(args) => setup::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Container(args) => container::main(&args),
         Command::Test(args) => test::main(&args),

@@ -129,14 +129,18 @@ pub fn build(
     strip_dwarf(&linked).map_err(|error| BuildError::NotAnObject { path, error })
 }
 
-/// `cargo SUBCOMMAND` for edge-ebpf with the recipe's environment. Also good for `clippy`.
+/// `cargo SUBCOMMAND` for edge-ebpf with the recipe's environment: `build`, `check`, or
+/// `clippy`, which is the toolchain's own, since another's does not read its `core`.
 pub fn command(
     toolchain: &Toolchain,
     workspace: &Path,
     target_dir: &Path,
     subcommand: &str,
 ) -> Command {
-    let mut cargo = Command::new(&toolchain.cargo);
+    let mut cargo = match subcommand {
+        "clippy" => Command::new(toolchain.cargo.with_file_name("cargo-clippy")),
+        _ => Command::new(&toolchain.cargo),
+    };
     for (name, _) in std::env::vars_os() {
         if is_cargos(&name) {
             cargo.env_remove(name);
@@ -149,6 +153,7 @@ pub fn command(
         .args(["--target", TARGET])
         .arg("--target-dir")
         .arg(target_dir)
+        .env("CARGO", &toolchain.cargo)
         .env("RUSTC", &toolchain.rustc)
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")

@@ -212,12 +212,12 @@ mod tests {
     use crate::keys::store::writer::Writer;
     use crate::keys::{Change, Observer, derive};
     use crate::secret::ApiKey;
-    use std::sync::mpsc::Sender;
+    use std::sync::mpsc::SyncSender;
 
     /// A hang guard, not a promise.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    struct Tells(Mutex<Sender<String>>);
+    struct Tells(Mutex<SyncSender<String>>);
 
     impl Observer for Tells {
         fn changed(&self, changes: &[Change], _: bool) {
@@ -259,7 +259,7 @@ mod tests {
         let keyring = Arc::new(Keyring::new(10));
         let mut follower = Follower::new(&path, "demo");
         follower.follow(&keyring).unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = sync_channel(16);
         keyring.observe(Arc::new(Tells(Mutex::new(tell))));
         let watch = Watch::start_with(follower, Arc::clone(&keyring), notice).unwrap();
         assert_eq!(watch.status().notified, notified);
