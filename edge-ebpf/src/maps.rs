@@ -109,7 +109,7 @@ impl Keys for PolicyMap<'_> {
     fn policy(&self, id: KeyId) -> Option<&KeyPolicy> {
         // SAFETY: the map is not LRU, and freed entries of a hash map stay readable until
         // the program ends (RCU); the daemon replaces entries whole.
-        unsafe { KEYS.get(&id.0) }
+        unsafe { KEYS.get(id.0) }
     }
 
     #[inline(always)]

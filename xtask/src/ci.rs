@@ -34,7 +34,7 @@ struct Step {
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let mut steps = Vec::new();
-    let mut step = |name: &'static str, run: &dyn Fn() -> anyhow::Result<ExitCode>| {
+    let mut step = |name: &'static str, run: &mut dyn FnMut() -> anyhow::Result<ExitCode>| {
         ui::step(name);
         let start = Instant::now();
         let outcome = run();
@@ -50,9 +50,9 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
         });
     };
 
-    step("format", &format);
-    step("licences, bans, sources", &deny);
-    step("doctor", &|| {
+    step("format", &mut format);
+    step("licences, bans, sources", &mut deny);
+    step("doctor", &mut || {
         let found = doctor::main(&doctor::Args::table())?;
         Ok(if args.allow_skips {
             ExitCode::SUCCESS
@@ -60,12 +60,12 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
             found
         })
     });
-    step("XDP object equals the prebuilt one", &|| {
+    step("XDP object equals the prebuilt one", &mut || {
         build_ebpf::main(&build_ebpf::Args::check())
     });
-    step("lints of the XDP program", &lint_ebpf);
-    step("lints", &lint);
-    step("tests", &|| {
+    step("lints of the XDP program", &mut lint_ebpf);
+    step("lints", &mut lint);
+    step("tests", &mut || {
         test::main(&test::Args::everything(!args.allow_skips))
     });
 
