@@ -6,7 +6,7 @@
 
 use crate::run::Interrupt;
 use anyhow::{Context as _, bail};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// The image's name.
@@ -15,12 +15,8 @@ const IMAGE: &str = "localhost/edge";
 const BASE: &str = "docker.io/library/debian:bookworm-slim";
 /// The base that we make when that one cannot be had.
 const OWN_BASE: &str = "localhost/edge-base:bookworm";
-/// What goes into the image: package, binary.
-const PROGRAMS: [(&str, &str); 3] = [
-    ("edge-userspace", "edge"),
-    ("edge-demo", "edge-demo"),
-    ("xtask", "xtask"),
-];
+/// What goes into the image.
+const PROGRAMS: [&str; 3] = ["edge", "edge-demo", "xtask"];
 
 /// Build the container image, and run the demo in it.
 #[derive(clap::Args)]
@@ -178,9 +174,9 @@ fn stage(
     interrupt: &Interrupt,
 ) -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::tempdir().context("no temporary directory")?;
-    for (package, binary) in PROGRAMS {
-        let built = crate::run::build(workspace, package, binary, release, interrupt)?;
-        copy(&built, &directory.path().join(binary))?;
+    let built = crate::run::build(PROGRAMS, release, interrupt)?;
+    for (binary, built) in PROGRAMS.iter().zip(&built) {
+        copy(built, &directory.path().join(binary))?;
     }
     let file = "Containerfile";
     copy(
@@ -190,7 +186,7 @@ fn stage(
     Ok(directory)
 }
 
-fn copy(from: &PathBuf, to: &PathBuf) -> anyhow::Result<()> {
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::copy(from, to)
         .map(drop)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))

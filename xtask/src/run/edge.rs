@@ -5,7 +5,6 @@ use super::process::output_of;
 use super::row::Token;
 use anyhow::Context as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -56,19 +55,15 @@ impl Edge {
     /// # Errors
     /// When the command fails.
     pub(super) fn new_key(&self, store: &Path, name: &str) -> anyhow::Result<Key> {
+        let file = self.path(&format!("{name}.key"));
         let mut command = self.command(&["keys", "new", "--json", "--audience", AUDIENCE]);
         command.arg("--store").arg(store).args(["--name", name]);
-        let shown = output_of(&mut command)?;
+        let shown = output_of(command.arg("--api-key-out").arg(&file))?;
         let shown: serde_json::Value =
             serde_json::from_str(&shown).context("`edge keys new --json`")?;
-        let field = |name: &str| {
-            let text = shown[name].as_str().map(str::to_owned);
-            text.with_context(|| format!("`edge keys new --json` names no {name}"))
-        };
-        let file = self.path(&format!("{name}.key"));
-        write_secret(&file, &field("api_key")?)?;
+        let id = shown["key_id"].as_str().map(str::to_owned);
         Ok(Key {
-            id: field("key_id")?,
+            id: id.context("`edge keys new --json` names no key_id")?,
             file,
         })
     }
@@ -155,7 +150,7 @@ address = "{admin}"
 "#,
             listen = listen.join(", "),
             store = settings.store.display(),
-            attach = if settings.kernel_half { "auto" } else { "off" },
+            attach = settings.attach,
             model = settings.model,
             admin = settings.admin,
         );
@@ -172,20 +167,12 @@ pub(super) struct Settings<'a> {
     pub(super) listen: &'a [SocketAddr],
     /// The key store.
     pub(super) store: &'a Path,
-    /// Whether XDP is to be attached.
-    pub(super) kernel_half: bool,
+    /// How XDP is to be attached.
+    pub(super) attach: &'static str,
     /// The upstream.
     pub(super) model: SocketAddr,
     /// The admin address.
     pub(super) admin: SocketAddr,
-}
-
-fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    (options.open(path))
-        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Flips the lowest bit of the last hex digit, which is part of the tag.

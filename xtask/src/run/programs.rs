@@ -5,7 +5,7 @@ use super::system;
 use anyhow::{Context as _, bail};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// A hang guard: a cold build on a slow machine takes many minutes.
@@ -40,14 +40,12 @@ impl Programs {
                 "no workspace here".to_owned(),
             );
         }
-        let edge_demo = build(workspace, "edge-demo", "edge-demo", RELEASE, interrupt)?;
-        match chosen {
-            Some(edge) => Self::checked(edge, edge_demo, "EDGE_BIN".to_owned()),
-            None => {
-                let edge = build(workspace, "edge-userspace", "edge", RELEASE, interrupt)?;
-                Self::checked(edge, edge_demo, "built from this workspace".to_owned())
-            }
+        if let Some(edge) = chosen {
+            let [edge_demo] = build(["edge-demo"], RELEASE, interrupt)?;
+            return Self::checked(edge, edge_demo, "EDGE_BIN".to_owned());
         }
+        let [edge, edge_demo] = build(["edge", "edge-demo"], RELEASE, interrupt)?;
+        Self::checked(edge, edge_demo, "built from this workspace".to_owned())
     }
 
     fn checked(edge: PathBuf, edge_demo: PathBuf, origin: String) -> anyhow::Result<Self> {
@@ -67,23 +65,22 @@ impl Programs {
     }
 }
 
-/// Builds a binary, with cargo's own progress on stderr, and gives its path.
+/// Builds binaries, with cargo's own progress on stderr, and gives their paths.
+///
+/// In one go and without naming packages: so the features of what they share are those of a
+/// plain `cargo build`, and nothing is built twice.
 ///
 /// # Errors
 /// When cargo cannot be run or fails.
-pub(crate) fn build(
-    workspace: &Path,
-    package: &str,
-    binary: &str,
+pub(crate) fn build<const N: usize>(
+    binaries: [&str; N],
     release: bool,
     interrupt: &Interrupt,
-) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+) -> anyhow::Result<[PathBuf; N]> {
+    let mut command = crate::cargo::cargo();
     command
-        .current_dir(workspace)
-        .args(["build", "--package", package, "--bin", binary])
-        .arg("--message-format=json-render-diagnostics")
+        .args(["build", "--message-format=json-render-diagnostics"])
+        .args(binaries.iter().flat_map(|name| ["--bin", name]))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     if release {
@@ -105,14 +102,24 @@ pub(crate) fn build(
     }
     let status = status?;
     if !status.success() {
-        bail!("`cargo build --package {package}` failed ({status})");
+        bail!(
+            "cargo could not build {} ({status})",
+            binaries.join(" and ")
+        );
     }
     let messages = reader.join().ok().context("cargo's messages")??;
     // The path is cargo's to know: target directories can be anywhere.
-    let path = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let of_it = message["target"]["name"] == binary;
-        of_it.then(|| message["executable"].as_str().map(PathBuf::from))?
-    });
-    path.with_context(|| format!("cargo did not say where it put {binary}"))
+    let path = |binary: &&str| {
+        let path = messages.lines().find_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            let of_it = message["target"]["name"] == **binary;
+            of_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+        });
+        path.with_context(|| format!("cargo did not say where it put {binary}"))
+    };
+    let paths = binaries
+        .iter()
+        .map(path)
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    paths.try_into().ok().context("as many paths as binaries")
 }

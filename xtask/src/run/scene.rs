@@ -65,6 +65,20 @@ impl Stage {
         )
     }
 
+    /// What `kernel.attach` is to be.
+    const fn attach(&self) -> &'static str {
+        match self {
+            Self::Namespaces {
+                network,
+                kernel_half: true,
+            } if network.carries_driver_mode() => "driver",
+            Self::Namespaces {
+                kernel_half: true, ..
+            } => "generic",
+            _ => "off",
+        }
+    }
+
     /// Where the daemons run.
     pub(super) const fn server(&self) -> &Place {
         match self {
@@ -189,7 +203,7 @@ impl Scene {
         let configuration = edge.configure(&Settings {
             listen: &listen,
             store: &store,
-            kernel_half: stage.kernel_half(),
+            attach: stage.attach(),
             model: addresses.model,
             admin: addresses.admin,
         })?;
@@ -258,9 +272,11 @@ impl Scene {
                 self.last_words()
             );
         }
-        let interfaces = &kernel["interfaces"];
+        let interfaces = kernel["interfaces"].as_array().into_iter().flatten();
+        let names: Vec<_> = interfaces.filter_map(|i| i["name"].as_str()).collect();
+        let names = names.join(", ");
         Ok(format!(
-            "XDP is attached in {mode} mode to {interfaces}, inside its namespace."
+            "XDP is attached in {mode} mode to {names}, inside its namespace."
         ))
     }
 
