@@ -441,14 +441,14 @@ impl ClientHello {
         if length == 0 || next > self.names_end {
             return Err(Scanned::Malformed);
         }
-        self.count_item()?;
         if first == PREFIX[0] && length >= PREFIX.len() as u32 {
             self.look_for_token(source, length)?;
         } else if first == b'a' && length == 10 {
             self.look_for_acme(source)?;
         }
+        // Counted only now: a name that is looked at again after `Incomplete` is one item.
         self.at = next;
-        Ok(())
+        self.count_item()
     }
 
     // The two below must change nothing before they have all the bytes they want: the
