@@ -62,9 +62,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// The root of the workspace that this binary was built from.
+/// The root of the workspace: of the checkout that `cargo xtask` was called in, which need
+/// not be the one that built this binary when several share a build directory.
 fn workspace() -> PathBuf {
-    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let member = std::env::var_os("CARGO_MANIFEST_DIR");
+    let mut root = PathBuf::from(member.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()));
     root.pop();
     root
 }
