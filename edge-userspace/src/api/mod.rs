@@ -1,1 +1,314 @@
-//! What is asked: routes, version negotiation, key binding, API-shaped errors, response headers.
+//! What is asked: routes, authentication, version negotiation, API-shaped errors, response
+//! headers.
+//!
+//! One [`Api`] a serving thread. A request goes down [`Api::answer`] from top to bottom: id,
+//! key, shape, upstream, headers of the response. Not here: the connection
+//! ([`crate::listener`]), whose key it is ([`crate::session`]), the bytes of the body
+//! ([`crate::relay`]).
+
+pub mod error;
+mod headers;
+pub mod layer;
+mod request_id;
+mod route;
+mod seen;
+mod settings;
+
+pub use request_id::{RequestId, RequestIds};
+pub use route::Route;
+pub use settings::{Settings, SettingsError};
+
+use crate::relay::{Relayed, RequestBody, ResponseBody};
+use crate::session::{End, Presented, Refusal, Session, State, Stream};
+use crate::telemetry::{Bounded, Lane, Metrics, Requests, StreamEnd};
+use crate::upstream::{self, Answer, ConnectError, Fault, Target, Upstream};
+use bytes::Bytes;
+use error::ApiError;
+use http::header::{self, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri, Version};
+use hyper::body::Incoming;
+use seen::Seen;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Lines a second and thread about failed requests.
+const LOG_LINES_PER_SECOND: u32 = 20;
+
+/// The API as one thread serves it.
+pub struct Api {
+    settings: Arc<Settings>,
+    upstream: Upstream<RequestBody>,
+    ids: RequestIds,
+    metrics: Arc<Metrics>,
+    log: Bounded,
+}
+
+/// What is decided about a request before it is sent on.
+enum Plan {
+    /// The edge answers: `/v1/health`.
+    Health,
+    /// The upstream does.
+    Forward,
+}
+
+impl Api {
+    /// With an upstream pool of its own.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>, target: Arc<Target>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            settings,
+            upstream: Upstream::new(target, Arc::clone(&metrics)),
+            ids: RequestIds::new(),
+            metrics,
+            log: Bounded::new(LOG_LINES_PER_SECOND),
+        }
+    }
+
+    /// Looks after idle upstream connections; to be run beside the rest.
+    pub fn upkeep(&self) -> impl Future<Output = ()> + use<> {
+        self.upstream.reap()
+    }
+
+    /// Answers one request of a connection. Dropping the future, or the response's body
+    /// before its end, closes the upstream connection that works on it.
+    pub async fn answer(
+        &self,
+        session: &Rc<Session>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        let id = self.ids.next();
+        let stream = session.begin();
+        let route = Route::of(request.uri().path());
+        let version = request.version();
+        let seen = Seen::read(request.headers());
+        let lane = if seen.debug_legacy {
+            Lane::Legacy
+        } else {
+            session.identity().lane
+        };
+        let mut response = match self.plan(session, &request, route, &seen, &id) {
+            Err(error) => whole(error.response(id.text())),
+            Ok(Plan::Health) => whole(health()),
+            Ok(Plan::Forward) => match self.forward(stream, request, &id).await {
+                Ok(response) => response,
+                Err(error) => whole(error.response(id.text())),
+            },
+        };
+        if route != Route::None && response.status() == http::StatusCode::METHOD_NOT_ALLOWED {
+            let allow = HeaderValue::from_static(route.methods());
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        if session.state() != State::Open && version < Version::HTTP_2 {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        headers::dress(response.headers_mut(), &self.settings, lane, &id);
+        self.metrics
+            .requests
+            .one(Requests::new(route, response.status()));
+        response
+    }
+
+    /// Everything that can be refused before the body is read.
+    fn plan(
+        &self,
+        session: &Session,
+        request: &Request<Incoming>,
+        route: Route,
+        seen: &Seen<'_>,
+        id: &RequestId,
+    ) -> Result<Plan, ApiError> {
+        let open = session.state() == State::Open;
+        let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
+        if !(asks_health && open) {
+            (session.authenticate(seen.presented(), id.at_s())).map_err(refused)?;
+        }
+        if seen.layer {
+            return Err(ApiError::invalid_request(
+                "x-anthropic-layer is set by the edge and must not be sent",
+            ));
+        }
+        if route == Route::None {
+            return Err(ApiError::not_found("There is nothing at this path"));
+        }
+        if !route.takes(request.method()) {
+            return Err(ApiError::method_not_allowed(format!(
+                "This path takes {}",
+                route.methods()
+            )));
+        }
+        if route == Route::Health {
+            return Ok(Plan::Health);
+        }
+        if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
+            return Err(ApiError::invalid_request(
+                "Routing layer requires version negotiation",
+            ));
+        }
+        if seen.framing_unknown {
+            return Err(ApiError::invalid_request(
+                "transfer-encoding other than chunked is not understood",
+            ));
+        }
+        if seen.encoding_unknown {
+            return Err(ApiError::unsupported_encoding(
+                "content-encoding must be identity, gzip or zstd",
+            ));
+        }
+        if (seen.content_length).is_some_and(|length| length > self.settings.max_body_bytes) {
+            return Err(self.too_large());
+        }
+        Ok(Plan::Forward)
+    }
+
+    async fn forward(
+        &self,
+        stream: Stream,
+        request: Request<Incoming>,
+        id: &RequestId,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        let (mut head, body) = request.into_parts();
+        let target = self.upstream.target();
+        target.prepare(&mut head.headers);
+        headers::remove_own(&mut head.headers);
+        let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
+        let mut request = Request::new(body);
+        *request.method_mut() = head.method;
+        *request.uri_mut() = path_of(head.uri);
+        *request.headers_mut() = head.headers;
+
+        let waiting = Waiting::new(&self.metrics);
+        let begun = Instant::now();
+        let answered = tokio::select! {
+            biased;
+            answered = self.upstream.send(request, upload.as_deref()) => {
+                answered.map_err(|error| self.failed(&error, id))
+            }
+            end = stream.end() => Err(ended(end)),
+        };
+        waiting.over();
+        let (head, answer) = answered?.into_parts();
+        self.metrics.first_byte.observe(begun.elapsed());
+        Ok(self.relay(head, answer, stream, id))
+    }
+
+    fn relay(
+        &self,
+        head: http::response::Parts,
+        answer: Answer<RequestBody>,
+        stream: Stream,
+        id: &RequestId,
+    ) -> Response<ResponseBody> {
+        let mut headers = head.headers;
+        upstream::strip_hop_by_hop(&mut headers);
+        let is_event_stream = headers::is_event_stream(&headers);
+        if is_event_stream {
+            // An error event may have to be added.
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        let body = Relayed::new(
+            answer,
+            is_event_stream,
+            self.upstream.target().idle_timeout(),
+            stream,
+            id.text().clone(),
+            Arc::clone(&self.metrics),
+        );
+        let mut response = Response::new(ResponseBody::Relayed(body));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// What the client is told, and what is logged, about a request that the upstream did
+    /// not answer. Addresses and causes go to the log only.
+    fn failed(&self, error: &upstream::Error, id: &RequestId) -> ApiError {
+        let told = match error {
+            upstream::Error::Connect(ConnectError::TimedOut(_)) => {
+                ApiError::timeout("The upstream could not be reached in time")
+            }
+            upstream::Error::Connect(_) => ApiError::api("The upstream could not be reached"),
+            upstream::Error::FirstByte(_) => {
+                ApiError::timeout("The upstream did not begin to answer in time")
+            }
+            upstream::Error::Broken(_) => {
+                ApiError::api("The upstream broke off before it answered")
+            }
+            upstream::Error::Body(Fault::TooLarge) => self.too_large(),
+            upstream::Error::Body(Fault::ClientSilent) => {
+                ApiError::request_timeout("The request's body did not come to its end in time")
+            }
+            upstream::Error::Body(Fault::ClientLeft) => {
+                ApiError::invalid_request("The request's body broke off")
+            }
+        };
+        let fault_is_the_clients = matches!(error, upstream::Error::Body(_));
+        if !fault_is_the_clients && let Some(permit) = self.log.permit() {
+            tracing::warn!(
+                request_id = id.text().to_str().unwrap_or_default(),
+                %error,
+                left_out = permit.left_out,
+                "the upstream did not answer"
+            );
+        }
+        told
+    }
+
+    fn too_large(&self) -> ApiError {
+        ApiError::request_too_large(format!(
+            "The request's body is larger than {} bytes",
+            self.settings.max_body_bytes
+        ))
+    }
+}
+
+fn refused(refusal: Refusal) -> ApiError {
+    ApiError::authentication(refusal.to_string())
+}
+
+fn ended(end: End) -> ApiError {
+    match end {
+        End::Key => refused(Refusal::Ended),
+        End::Draining => ApiError::overloaded("This node stops; send the request again"),
+    }
+}
+
+fn health() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(br#"{"status":"ok"}"#));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+fn whole(response: Response<Bytes>) -> Response<ResponseBody> {
+    response.map(|body| ResponseBody::Whole(Some(body)))
+}
+
+/// The path and query alone, as a request to an origin has them (RFC 9112 section 3.2.1).
+fn path_of(uri: Uri) -> Uri {
+    let path = uri.into_parts().path_and_query;
+    Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
+}
+
+/// Counts a client that leaves before it gets a response's head.
+struct Waiting<'a>(Option<&'a Metrics>);
+
+impl<'a> Waiting<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        Self(Some(metrics))
+    }
+
+    fn over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(metrics) = self.0 {
+            metrics.streams.one(StreamEnd::ClientLeftBeforeHead);
+        }
+    }
+}

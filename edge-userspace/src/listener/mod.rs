@@ -1,1 +1,241 @@
-//! Accepts connections, judges the hello again in full, terminates TLS.
+//! Accepts connections, judges the hello again in full, terminates TLS, runs HTTP.
+//!
+//! The way of a connection: [`socket`] → accept here → [`hello`] (verdict) → [`refuse`], or
+//! [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
+//! [`Identity`]: this module alone decides what it says, from the hello's token and
+//! nothing else; a resumed TLS session says nothing.
+
+mod certificate;
+mod client;
+mod connection;
+mod hello;
+mod refuse;
+mod socket;
+mod tls;
+
+pub use crate::telemetry::Lane;
+pub use socket::{BindError, bind};
+
+use crate::api::{Api, Settings, SettingsError};
+use crate::config::{Config, IdentityError};
+use crate::keys::{KeyRecord, Keyring};
+use crate::session::{Keeper, Limits, Sessions};
+use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
+use crate::upstream::{Target, TargetError};
+use edge_common::policy::Reason;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long accept pauses when the system has no descriptor or memory for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a connection may have no request, with a key bound to it and without.
+const IDLE: Duration = Duration::from_secs(300);
+const IDLE_UNBOUND: Duration = Duration::from_secs(60);
+/// Lines a second and thread about refused connections.
+const LOG_LINES_PER_SECOND: u32 = 20;
+
+/// What is known of a connection when its handshake is done.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Zero with a good token, else legacy.
+    pub lane: Lane,
+    /// The token's key; `None` on the legacy lane, where a request's header decides.
+    pub key: Option<Arc<KeyRecord>>,
+    /// Why the hello got its lane.
+    pub reason: Reason,
+    /// The client.
+    pub peer: SocketAddr,
+}
+
+/// What all serving threads share.
+pub struct Shared {
+    config: Arc<Config>,
+    keyring: Arc<Keyring>,
+    metrics: Arc<Metrics>,
+    sessions: Arc<Sessions>,
+    settings: Arc<Settings>,
+    target: Arc<Target>,
+    tls: tls::Tls,
+    open_connections: AtomicUsize,
+}
+
+/// Why the data path cannot be made ready. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The edge's certificate or its key.
+    #[error("[tls] {0}")]
+    Certificate(#[from] IdentityError),
+    /// rustls did not take the settings.
+    #[error("[tls] TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The `[upstream]` section.
+    #[error(transparent)]
+    Upstream(#[from] TargetError),
+    /// The `[api]` section.
+    #[error(transparent)]
+    Api(#[from] SettingsError),
+    /// The thread that watches the certificate cannot be started.
+    #[error("the certificate's watcher cannot be started: {0}")]
+    Watcher(#[source] io::Error),
+}
+
+impl Shared {
+    /// Reads what the configuration names and watches the certificate from now on.
+    ///
+    /// # Errors
+    /// When something that it names is missing or of no use.
+    pub fn new(
+        config: Arc<Config>,
+        keyring: Arc<Keyring>,
+        metrics: Arc<Metrics>,
+        sessions: Arc<Sessions>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            settings: Arc::new(Settings::new(&config.api)?),
+            target: Arc::new(Target::new(&config.upstream)?),
+            tls: tls::Tls::new(&config.tls, &metrics)?,
+            open_connections: AtomicUsize::new(0),
+            config,
+            keyring,
+            metrics,
+            sessions,
+        })
+    }
+
+    /// A place for one connection, if there is one.
+    fn open(self: &Arc<Self>) -> Option<Open> {
+        let max = self.config.listen.max_connections;
+        let open = self.open_connections.fetch_add(1, Ordering::Relaxed);
+        self.metrics.open_connections.inc();
+        // Dropped, and so counted down again, when there is no place.
+        let place = Open(Arc::clone(self));
+        (open < max).then_some(place)
+    }
+}
+
+/// Counts an open connection while it exists.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open_connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.metrics.open_connections.dec();
+    }
+}
+
+/// What one serving thread has.
+struct Thread {
+    shared: Arc<Shared>,
+    api: Api,
+    keeper: Rc<Keeper>,
+    log: Bounded,
+}
+
+/// Serves one listening socket until `shutdown`, then until its connections have ended,
+/// each within the drain timeout. Must run inside a [`tokio::task::LocalSet`] of a
+/// current_thread runtime.
+pub async fn serve(
+    socket: std::net::TcpListener,
+    shared: Arc<Shared>,
+    shutdown: CancellationToken,
+) {
+    let listener = match TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "a listening socket cannot be served");
+            return;
+        }
+    };
+    let api = Api::new(
+        Arc::clone(&shared.settings),
+        Arc::clone(&shared.target),
+        Arc::clone(&shared.metrics),
+    );
+    let limits = Limits {
+        idle: IDLE,
+        idle_unbound: IDLE_UNBOUND,
+        drain: shared.config.listen.drain_timeout,
+    };
+    let keeper = Keeper::new(
+        Arc::clone(&shared.keyring),
+        Arc::clone(&shared.sessions),
+        Arc::clone(&shared.metrics),
+        limits,
+    );
+    let thread = Rc::new(Thread {
+        shared,
+        api,
+        keeper,
+        log: Bounded::new(LOG_LINES_PER_SECOND),
+    });
+    let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((tcp, peer)) => begin(&thread, &connections, tcp, peer),
+            Err(error) => accept_failed(&thread, &error).await,
+        }
+    }
+    // New connections go to the other sockets of the port, or are refused by the kernel.
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+    upkeep.abort();
+}
+
+/// What runs beside the connections.
+async fn upkeep(thread: Rc<Thread>, shutdown: CancellationToken) {
+    let (watch, reap) = (thread.keeper.watch(&shutdown), thread.api.upkeep());
+    tokio::join!(watch, reap);
+}
+
+fn begin(thread: &Rc<Thread>, connections: &TaskTracker, tcp: TcpStream, peer: SocketAddr) {
+    let Some(open) = thread.shared.open() else {
+        let ends = &thread.shared.metrics.connection_ends;
+        ends.one(ConnectionEnd::Limit);
+        if let Some(permit) = thread.log.permit() {
+            let left_out = permit.left_out;
+            tracing::warn!(%peer, left_out, "closed at once: listen.max_connections are open");
+        }
+        return;
+    };
+    let thread = Rc::clone(thread);
+    connections.spawn_local(async move {
+        connection::run(&thread, tcp, peer).await;
+        drop(open);
+    });
+}
+
+/// Some errors are of the one connection that is gone; others are of the system, and
+/// trying again at once would only spin.
+async fn accept_failed(thread: &Thread, error: &io::Error) {
+    let of_the_connection = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    );
+    if of_the_connection {
+        return;
+    }
+    let ends = &thread.shared.metrics.connection_ends;
+    ends.one(ConnectionEnd::AcceptFailed);
+    if let Some(permit) = thread.log.permit() {
+        let left_out = permit.left_out;
+        tracing::error!(%error, left_out, "accept failed; raise the limit of open files (ulimit -n)");
+    }
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}

@@ -1,1 +1,225 @@
-//! Connections to the upstream: a pool of our own on hyper's client connections.
+//! The upstream: connections to it, and one request over one of them.
+//!
+//! One [`Upstream`] a serving thread, with connections of its own, so nothing is locked. A
+//! connection is a hyper HTTP/1.1 client connection that has no task: whoever waits for
+//! the response drives it ([`Answer`]), so dropping the response closes the connection at
+//! once, and a chunk costs no switch between tasks. Not here: what a request must look
+//! like ([`crate::api`]) and what becomes of a response that breaks off
+//! ([`crate::relay`]).
+
+mod connect;
+mod exchange;
+mod headers;
+mod pool;
+mod target;
+mod upload;
+
+pub use connect::ConnectError;
+pub use exchange::Answer;
+pub use headers::strip_hop_by_hop;
+pub use target::{Target, TargetError};
+pub use upload::{Fault, Upload};
+
+use crate::telemetry::{Metrics, UpstreamConnection};
+use bytes::Bytes;
+use exchange::{Asked, Exchange};
+use http::{Method, Request, Response};
+use http_body::Body;
+use pool::Pool;
+use std::error::Error as StdError;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often idle connections are looked after, at most.
+const REAP_EVERY: Duration = Duration::from_secs(5);
+
+/// A body that can be sent upstream; its default is the empty one.
+pub trait Sendable:
+    Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Default + Unpin + 'static
+{
+    /// Takes in a bounded part while there is no connection to send it on. Besides saving
+    /// time this is how a client is noticed that leaves meanwhile: HTTP/1.1 shows it only
+    /// to someone who reads.
+    fn read_ahead(&mut self, cx: &mut Context<'_>);
+}
+
+/// The upstream as one thread sees it. `B` is the body of the requests.
+pub struct Upstream<B: Sendable> {
+    target: Arc<Target>,
+    pool: Rc<Pool<B>>,
+    metrics: Arc<Metrics>,
+}
+
+/// Why there is no response. Nothing of one has been seen in any of these cases.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no connection to be had.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The upstream did not begin to answer in time.
+    #[error("no response within {0:?}")]
+    FirstByte(Duration),
+    /// The client's body failed.
+    #[error("the request's body failed: {0:?}")]
+    Body(Fault),
+    /// The connection broke, or what came was no HTTP.
+    #[error("the connection broke before the response: {0}")]
+    Broken(#[source] hyper::Error),
+}
+
+impl<B: Sendable> Upstream<B> {
+    /// No connection is made yet.
+    #[must_use]
+    pub fn new(target: Arc<Target>, metrics: Arc<Metrics>) -> Self {
+        let pool = Pool::new(target.max_idle, target.keep_idle, Arc::clone(&metrics));
+        Self {
+            target,
+            pool: Rc::new(pool),
+            metrics,
+        }
+    }
+
+    /// What the upstream wants in every request.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Drops idle connections that are too old or dead, again and again. To be run beside
+    /// the rest; ends after the upstream has been dropped.
+    pub fn reap(&self) -> impl Future<Output = ()> + use<B> {
+        let pool = Rc::downgrade(&self.pool);
+        let every = (self.target.keep_idle / 4).clamp(Duration::from_millis(100), REAP_EVERY);
+        async move {
+            loop {
+                tokio::time::sleep(every).await;
+                match pool.upgrade() {
+                    Some(pool) => pool.reap(),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Sends one request and waits for the head of its response. Dropping the future, or
+    /// later the answer before its end, closes the upstream connection at once.
+    ///
+    /// The request's URI is a path with its query; `upload` tells how its body comes on,
+    /// when it has one.
+    ///
+    /// # Errors
+    /// See [`Error`]. A request whose reused connection turns out to be dead is sent again,
+    /// once and on a new connection, when nothing of it was sent or it is a bodiless GET.
+    pub async fn send(
+        &self,
+        request: Request<B>,
+        upload: Option<&Upload>,
+    ) -> Result<Response<Answer<B>>, Error> {
+        let (request, failed) = match self.pool.take() {
+            None => (request, None),
+            Some(exchange) => {
+                let repeat = is_repeatable(&request).then(|| copy_head(&request));
+                match self.ask(exchange, request, upload).await? {
+                    Ok(response) => return Ok(response),
+                    Err(asked) => match asked.unsent.or(repeat) {
+                        Some(request) => (request, Some(asked.error)),
+                        None => return Err(Error::Broken(asked.error)),
+                    },
+                }
+            }
+        };
+        if let Some(error) = failed {
+            tracing::debug!(%error, "a reused upstream connection was dead; asking again");
+            self.metrics
+                .upstream_connections
+                .one(UpstreamConnection::Retried);
+        }
+        let mut request = request;
+        let mut connect = pin!(self.connect());
+        let exchange = poll_fn(|cx| {
+            request.body_mut().read_ahead(cx);
+            connect.as_mut().poll(cx)
+        });
+        let exchange = exchange.await?;
+        (self.ask(exchange, request, upload).await?).map_err(|asked| Error::Broken(asked.error))
+    }
+
+    async fn ask(
+        &self,
+        mut exchange: Exchange<B>,
+        request: Request<B>,
+        upload: Option<&Upload>,
+    ) -> Result<Result<Response<Answer<B>>, Asked<B>>, Error> {
+        let limit = self.target.first_byte_timeout;
+        let answered = before(limit, upload, exchange.ask(request)).await?;
+        match answered {
+            Ok(response) => Ok(Ok(
+                response.map(|body| Answer::new(body, exchange, &self.pool))
+            )),
+            Err(asked) => match upload.and_then(Upload::fault) {
+                Some(fault) => Err(Error::Body(fault)),
+                None => Ok(Err(asked)),
+            },
+        }
+    }
+
+    async fn connect(&self) -> Result<Exchange<B>, ConnectError> {
+        let counters = &self.metrics.upstream_connections;
+        let connected =
+            tokio::time::timeout(self.target.connect_timeout, connect::connect(&self.target))
+                .await
+                .unwrap_or(Err(ConnectError::TimedOut(self.target.connect_timeout)));
+        match connected {
+            Ok((io, socket)) => {
+                counters.one(UpstreamConnection::Opened);
+                Exchange::new(io, socket).await
+            }
+            Err(error) => {
+                counters.one(UpstreamConnection::Failed);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Runs `asked` until the request has been sent and `limit` has gone by since. While the
+/// body still comes in, each piece of it begins the limit anew.
+async fn before<T>(
+    limit: Duration,
+    upload: Option<&Upload>,
+    asked: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let mut asked = pin!(asked);
+    let begun = Instant::now();
+    let mut deadline = begun + limit;
+    loop {
+        if let Ok(answered) = tokio::time::timeout_at(deadline, asked.as_mut()).await {
+            return Ok(answered);
+        }
+        let (since, limit, fault) = match upload {
+            Some(upload) => upload.waiting(limit),
+            None => (begun, limit, None),
+        };
+        deadline = since + limit;
+        if Instant::now() >= deadline {
+            return Err(fault.map_or(Error::FirstByte(limit), Error::Body));
+        }
+    }
+}
+
+fn is_repeatable<B: Body>(request: &Request<B>) -> bool {
+    request.method() == Method::GET && request.body().is_end_stream()
+}
+
+fn copy_head<B: Default>(request: &Request<B>) -> Request<B> {
+    let mut copy = Request::new(B::default());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
+}

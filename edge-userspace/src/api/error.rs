@@ -1,0 +1,155 @@
+//! Errors in the API's shape: `{"type":"error","error":{"type","message"},"request_id"}`.
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Tells the official SDKs whether to try again; they obey it before anything else.
+pub const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// An error as a client gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    message: Cow<'static, str>,
+    retry: bool,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $status:ident $kind:literal retry $retry:literal,)*) => {
+        impl ApiError {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
+                    Self {
+                        status: StatusCode::$status,
+                        kind: $kind,
+                        message: message.into(),
+                        retry: $retry,
+                    }
+                }
+            )*
+        }
+    };
+}
+
+kinds! {
+    /// 400: the request is wrong.
+    invalid_request = BAD_REQUEST "invalid_request_error" retry false,
+    /// 401: no key, or not a good one.
+    authentication = UNAUTHORIZED "authentication_error" retry false,
+    /// 404: no such path.
+    not_found = NOT_FOUND "not_found_error" retry false,
+    /// 405: the path exists, the method does not fit it.
+    method_not_allowed = METHOD_NOT_ALLOWED "invalid_request_error" retry false,
+    /// 408: the request did not come to its end.
+    request_timeout = REQUEST_TIMEOUT "timeout_error" retry true,
+    /// 413: the body is too large.
+    request_too_large = PAYLOAD_TOO_LARGE "request_too_large" retry false,
+    /// 415: the body's encoding is not understood.
+    unsupported_encoding = UNSUPPORTED_MEDIA_TYPE "invalid_request_error" retry false,
+    /// 500: the edge or the upstream failed.
+    api = INTERNAL_SERVER_ERROR "api_error" retry true,
+    /// 504: the upstream did not answer in time.
+    timeout = GATEWAY_TIMEOUT "timeout_error" retry true,
+}
+
+impl ApiError {
+    /// 529: no room now.
+    #[must_use]
+    pub fn overloaded(message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status: StatusCode::from_u16(529).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+            kind: "overloaded_error",
+            message: message.into(),
+            retry: true,
+        }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The error as a response's body.
+    #[must_use]
+    pub fn body(&self, request_id: &HeaderValue) -> Bytes {
+        Bytes::from(self.json(request_id))
+    }
+
+    /// The error as the last event of an event stream.
+    #[must_use]
+    pub fn event(&self, request_id: &HeaderValue) -> Bytes {
+        let mut event = b"event: error\ndata: ".to_vec();
+        event.append(&mut self.json(request_id));
+        event.extend_from_slice(b"\n\n");
+        Bytes::from(event)
+    }
+
+    /// The error as a response without the edge's own headers.
+    #[must_use]
+    pub fn response(&self, request_id: &HeaderValue) -> Response<Bytes> {
+        let mut response = Response::new(self.body(request_id));
+        *response.status_mut() = self.status;
+        let retry = if self.retry { "true" } else { "false" };
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
+        response
+    }
+
+    fn json(&self, request_id: &HeaderValue) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            r#type: &'a str,
+            error: Inner<'a>,
+            request_id: &'a str,
+        }
+        #[derive(Serialize)]
+        struct Inner<'a> {
+            r#type: &'a str,
+            message: &'a str,
+        }
+        let body = Body {
+            r#type: "error",
+            error: Inner {
+                r#type: self.kind,
+                message: &self.message,
+            },
+            // Made at the edge, of letters and digits only.
+            request_id: request_id.to_str().unwrap_or_default(),
+        };
+        // Strings alone always serialise.
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_the_apis_shape_byte_for_byte() {
+        let id = HeaderValue::from_static("req_1");
+        let error = ApiError::authentication("Invalid \"Key\"\n");
+        let expected = r#"{"type":"error","error":{"type":"authentication_error","message":"Invalid \"Key\"\n"},"request_id":"req_1"}"#;
+        assert_eq!(error.body(&id), expected);
+        assert_eq!(
+            error.event(&id),
+            format!("event: error\ndata: {expected}\n\n")
+        );
+        let response = error.response(&id);
+        assert_eq!(response.status(), 401);
+        assert_eq!(response.headers()[X_SHOULD_RETRY], "false");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        assert_eq!(ApiError::overloaded("").status().as_u16(), 529);
+    }
+}

@@ -1,0 +1,141 @@
+//! The headers that the edge adds to a response, and those that are its alone.
+
+use super::layer::{self, X_ANTHROPIC_LAYER};
+use super::request_id::RequestId;
+use super::settings::Settings;
+use crate::telemetry::Lane;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-edge-upstream-request-id");
+const X_CLAUDE_LAYER: HeaderName = HeaderName::from_static("x-claude-layer");
+const X_CLAUDE_ROUTE: HeaderName = HeaderName::from_static("x-claude-route");
+const X_ANTHROPIC_ROUTED_TO: HeaderName = HeaderName::from_static("x-anthropic-routed-to");
+const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
+
+/// Takes out of a request what speaks to the edge alone.
+pub(super) fn remove_own(headers: &mut HeaderMap) {
+    headers.remove(X_DEBUG);
+}
+
+/// Whether the body is a stream of server-sent events.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    is_media_type(headers, b"text/event-stream")
+}
+
+/// Puts the edge's headers on a response. `lane` is the one that it is marked with.
+pub(super) fn dress(headers: &mut HeaderMap, settings: &Settings, lane: Lane, id: &RequestId) {
+    // One look at the content type before the map is changed.
+    let is_json = is_media_type(headers, b"application/json");
+    // The upstream's own id helps its operators; the client's is the edge's.
+    if let Some(upstream) = headers.insert(REQUEST_ID, id.text().clone()) {
+        headers.insert(UPSTREAM_REQUEST_ID, upstream);
+    }
+    let layer = match lane {
+        _ if !is_json => None,
+        Lane::Zero => Some(settings.layer.sign(id.text(), id.at_s())),
+        Lane::Legacy => Some(layer::LEGACY),
+    };
+    match layer {
+        Some(layer) => drop(headers.insert(X_ANTHROPIC_LAYER, layer)),
+        // An upstream may be an edge as well.
+        None => drop(headers.remove(X_ANTHROPIC_LAYER)),
+    }
+    let route = match lane {
+        Lane::Zero => HeaderValue::from_static("direct"),
+        Lane::Legacy => HeaderValue::from_static("fallback"),
+    };
+    headers.insert(X_CLAUDE_ROUTE, route);
+    headers.insert(X_CLAUDE_LAYER, HeaderValue::from_static("v2.1.0-alpha"));
+    headers.insert(X_ANTHROPIC_ROUTED_TO, settings.node.clone());
+    headers.append(
+        header::VARY,
+        HeaderValue::from_static("x-anthropic-context-id"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-store"),
+    );
+}
+
+/// Parameters such as `charset` do not count.
+fn is_media_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| {
+        let value = value.as_bytes();
+        let end = value.iter().position(|byte| *byte == b';');
+        value[..end.unwrap_or(value.len())]
+            .trim_ascii()
+            .eq_ignore_ascii_case(media_type)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{RequestIds, layer::LayerKey};
+    use crate::secret::Secret;
+
+    fn settings() -> Settings {
+        Settings {
+            versions: Vec::new(),
+            max_body_bytes: 0,
+            node: HeaderValue::from_static("node-7"),
+            layer: LayerKey::new(&Secret::new(b"secret".to_vec())),
+        }
+    }
+
+    fn dressed(lines: &[(&'static str, &'static str)], lane: Lane) -> (HeaderMap, RequestId) {
+        let mut headers: HeaderMap = (lines.iter())
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect();
+        let id = RequestIds::new().next();
+        dress(&mut headers, &settings(), lane, &id);
+        (headers, id)
+    }
+
+    #[test]
+    fn json_on_the_zero_lane_carries_a_signed_layer() {
+        let upstream = [
+            ("content-type", "application/json; charset=utf-8"),
+            ("request-id", "req_upstream"),
+            ("vary", "origin"),
+            ("cache-control", "public"),
+            ("anthropic-ratelimit-requests-remaining", "3"),
+            ("retry-after", "1"),
+        ];
+        let (headers, id) = dressed(&upstream, Lane::Zero);
+        let layer = headers["x-anthropic-layer"].to_str().unwrap();
+        let verified = settings().layer.verify(layer, id.text());
+        assert_eq!(verified, Ok(id.at_s()));
+        assert_eq!(headers["request-id"], id.text());
+        assert_eq!(headers["x-edge-upstream-request-id"], "req_upstream");
+        assert_eq!(headers["x-claude-layer"], "v2.1.0-alpha");
+        assert_eq!(headers["x-claude-route"], "direct");
+        assert_eq!(headers["x-anthropic-routed-to"], "node-7");
+        assert_eq!(headers["cache-control"], "private, no-store");
+        let vary: Vec<_> = headers.get_all("vary").iter().collect();
+        assert_eq!(vary, ["origin", "x-anthropic-context-id"]);
+        assert_eq!(headers["anthropic-ratelimit-requests-remaining"], "3");
+        assert_eq!(headers["retry-after"], "1");
+    }
+
+    #[test]
+    fn the_legacy_lane_says_so() {
+        let (headers, _) = dressed(&[("content-type", "application/json")], Lane::Legacy);
+        assert_eq!(headers["x-anthropic-layer"], "legacy-gateway");
+        assert_eq!(headers["x-claude-route"], "fallback");
+    }
+
+    #[test]
+    fn event_streams_carry_no_layer() {
+        let upstream = [
+            ("content-type", "text/event-stream; charset=utf-8"),
+            ("x-anthropic-layer", "an upstream's"),
+        ];
+        for lane in [Lane::Zero, Lane::Legacy] {
+            let (headers, _) = dressed(&upstream, lane);
+            assert!(!headers.contains_key("x-anthropic-layer"));
+            assert!(is_event_stream(&headers));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Request ids: made at the edge, from the nanosecond clock.
+
+use http::HeaderValue;
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Lower-case base32 in the order of ASCII (Crockford's), so that ids sort by time.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const PREFIX: &[u8; 4] = b"req_";
+/// 112 bits in base32.
+const ID_DIGITS: usize = 23;
+
+/// Makes the ids of one thread.
+///
+/// An id is 64 bits of Unix time in nanoseconds, 16 bits of thread, 32 bits drawn at the
+/// process's start. Within a thread the time is raised by one when the clock has not moved
+/// on, so ids of a thread rise and differ; those of two threads, or of two processes that
+/// saw the same nanosecond after a clock was set back, differ in the rest.
+#[derive(Debug)]
+pub struct RequestIds {
+    last_ns: Cell<u64>,
+    thread: u16,
+    process: u32,
+}
+
+/// A request's id and the time that is in it.
+#[derive(Clone, Debug)]
+pub struct RequestId {
+    text: HeaderValue,
+    /// Unix time, nanoseconds.
+    pub at_ns: u64,
+}
+
+impl RequestId {
+    /// As it stands in the `request-id` header.
+    #[must_use]
+    pub fn text(&self) -> &HeaderValue {
+        &self.text
+    }
+
+    /// When the request came, Unix time in seconds.
+    #[must_use]
+    pub fn at_s(&self) -> u64 {
+        self.at_ns / 1_000_000_000
+    }
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RequestIds {
+    /// For a thread that has none yet.
+    #[must_use]
+    pub fn new() -> Self {
+        static THREADS: AtomicU16 = AtomicU16::new(0);
+        static PROCESS: OnceLock<u32> = OnceLock::new();
+        Self {
+            last_ns: Cell::new(0),
+            thread: THREADS.fetch_add(1, Ordering::Relaxed),
+            process: *PROCESS.get_or_init(|| {
+                // Without random bytes the process id still tells processes apart.
+                getrandom::u32().unwrap_or_else(|_| std::process::id())
+            }),
+        }
+    }
+
+    /// The next id.
+    pub fn next(&self) -> RequestId {
+        let now = (SystemTime::now().duration_since(UNIX_EPOCH)).unwrap_or(Duration::ZERO);
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let at_ns = now_ns.max(self.last_ns.get().saturating_add(1));
+        self.last_ns.set(at_ns);
+        RequestId {
+            text: self.text(at_ns),
+            at_ns,
+        }
+    }
+
+    fn text(&self, at_ns: u64) -> HeaderValue {
+        // Left-aligned to 115 bits, a whole number of digits.
+        let bits =
+            u128::from(at_ns) << 48 | u128::from(self.thread) << 32 | u128::from(self.process);
+        let bits = bits << (ID_DIGITS * 5 - 112);
+        let mut text = [0; PREFIX.len() + ID_DIGITS];
+        text[..PREFIX.len()].copy_from_slice(PREFIX);
+        for (at, digit) in text[PREFIX.len()..].iter_mut().enumerate() {
+            let shift = 5 * (ID_DIGITS - 1 - at);
+            *digit = DIGITS[(bits >> shift) as usize & 31];
+        }
+        HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("req_"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_rise_within_a_thread_and_differ_between_threads() {
+        let makers = [RequestIds::new(), RequestIds::new()];
+        let mut seen = HashSet::new();
+        for ids in &makers {
+            let made: Vec<_> = (0..10_000).map(|_| ids.next().text).collect();
+            assert!(
+                made.windows(2)
+                    .all(|pair| pair[0].as_bytes() < pair[1].as_bytes())
+            );
+            seen.extend(made);
+        }
+        assert_eq!(seen.len(), 20_000);
+    }
+
+    #[test]
+    fn every_part_is_in_the_id() {
+        let ids = RequestIds {
+            last_ns: Cell::new(0),
+            thread: 0,
+            process: 0,
+        };
+        let zero = ids.text(0);
+        assert_eq!(zero, "req_00000000000000000000000");
+        assert_ne!(ids.text(1), zero);
+        assert_ne!(RequestIds { thread: 1, ..ids }.text(0), zero);
+        let ids = RequestIds {
+            last_ns: Cell::new(0),
+            thread: u16::MAX,
+            process: u32::MAX,
+        };
+        assert_eq!(ids.text(u64::MAX), "req_zzzzzzzzzzzzzzzzzzzzzzr");
+    }
+}

@@ -1,0 +1,166 @@
+//! What a request's headers say, read in one pass.
+
+use crate::session::Presented;
+use http::header::{HeaderMap, HeaderValue};
+
+/// What the edge looks at in a request's headers.
+#[derive(Debug, Default)]
+pub(super) struct Seen<'a> {
+    key: Option<&'a [u8]>,
+    keys_conflict: bool,
+    version: Option<&'a HeaderValue>,
+    versions_conflict: bool,
+    /// `x-anthropic-layer` on a request is a forgery.
+    pub(super) layer: bool,
+    /// A content encoding other than those that pass.
+    pub(super) encoding_unknown: bool,
+    /// A transfer encoding other than chunked.
+    pub(super) framing_unknown: bool,
+    /// `x-debug: legacy`
+    pub(super) debug_legacy: bool,
+    /// What the client says of its body's size, bytes.
+    pub(super) content_length: Option<u64>,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn read(headers: &'a HeaderMap) -> Self {
+        let mut seen = Self::default();
+        for (name, value) in headers {
+            match name.as_str() {
+                "x-api-key" => seen.key(value.as_bytes()),
+                "authorization" => {
+                    if let Some(key) = bearer(value.as_bytes()) {
+                        seen.key(key);
+                    }
+                }
+                "anthropic-version" => {
+                    let conflict = seen.version.is_some_and(|version| version != value);
+                    seen.versions_conflict |= conflict;
+                    seen.version = Some(value);
+                }
+                "content-encoding" => {
+                    let value = value.as_bytes();
+                    let known = [&b"identity"[..], b"gzip", b"zstd"];
+                    let known = known.iter().any(|known| value.eq_ignore_ascii_case(known));
+                    seen.encoding_unknown |= !known;
+                }
+                "content-length" => {
+                    seen.content_length =
+                        (value.to_str().ok()).and_then(|digits| digits.parse().ok());
+                }
+                "transfer-encoding" => {
+                    seen.framing_unknown |= !value.as_bytes().eq_ignore_ascii_case(b"chunked");
+                }
+                "x-anthropic-layer" => seen.layer = true,
+                "x-debug" => {
+                    seen.debug_legacy |= value.as_bytes().eq_ignore_ascii_case(b"legacy");
+                }
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn key(&mut self, key: &'a [u8]) {
+        // Both are the client's own, so an early exit tells it nothing.
+        self.keys_conflict |= self.key.is_some_and(|other| other != key);
+        self.key = Some(key);
+    }
+
+    pub(super) fn presented(&self) -> Presented<'a> {
+        match self.key {
+            _ if self.keys_conflict => Presented::Conflicting,
+            Some(key) => Presented::Key(key),
+            None => Presented::Nothing,
+        }
+    }
+
+    pub(super) fn version_is_one_of(&self, accepted: &[String]) -> bool {
+        let Some(version) = self.version else {
+            return false;
+        };
+        let known = accepted.iter().any(|known| version == known.as_str());
+        known && !self.versions_conflict
+    }
+}
+
+/// The credential of a `Bearer` authorization (RFC 6750 section 2.1). Another scheme
+/// carries no key.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, key) = value.split_at_checked(7)?;
+    let key = key.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !key.is_empty()).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::HeaderName;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        (lines.iter())
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn key_in(lines: &[(&'static str, &'static str)]) -> Option<Vec<u8>> {
+        match Seen::read(&map(lines)).presented() {
+            Presented::Key(key) => Some(key.to_vec()),
+            Presented::Nothing => None,
+            Presented::Conflicting => Some(b"conflict".to_vec()),
+        }
+    }
+
+    #[test]
+    fn keys_come_in_either_header_or_the_same_in_both() {
+        let one = Some(b"k1".to_vec());
+        let conflict = Some(b"conflict".to_vec());
+        assert_eq!(key_in(&[("x-api-key", "k1")]), one);
+        assert_eq!(key_in(&[("authorization", "Bearer k1")]), one);
+        assert_eq!(key_in(&[("authorization", "bearer  k1")]), one);
+        assert_eq!(
+            key_in(&[("x-api-key", "k1"), ("authorization", "Bearer k1")]),
+            one
+        );
+        assert_eq!(
+            key_in(&[("x-api-key", "k1"), ("authorization", "Bearer k2")]),
+            conflict
+        );
+        assert_eq!(
+            key_in(&[("x-api-key", "k1"), ("x-api-key", "k2")]),
+            conflict
+        );
+        assert_eq!(key_in(&[("authorization", "Basic k1")]), None);
+        assert_eq!(key_in(&[("authorization", "Bearer")]), None);
+        assert_eq!(key_in(&[("authorization", "Bearer ")]), None);
+        assert_eq!(key_in(&[]), None);
+    }
+
+    #[test]
+    fn versions_must_be_there_and_be_one() {
+        let accepted = ["2023-06-01".to_owned()];
+        let good = |lines: &[_]| Seen::read(&map(lines)).version_is_one_of(&accepted);
+        assert!(good(&[("anthropic-version", "2023-06-01")]));
+        assert!(!good(&[]));
+        assert!(!good(&[("anthropic-version", "2020-01-01")]));
+        assert!(!good(&[
+            ("anthropic-version", "2020-01-01"),
+            ("anthropic-version", "2023-06-01")
+        ]));
+    }
+
+    #[test]
+    fn encodings_and_framings_other_than_ours_are_noticed() {
+        let seen = |name, value| {
+            let map = map(&[(name, value)]);
+            let seen = Seen::read(&map);
+            (seen.encoding_unknown, seen.framing_unknown)
+        };
+        assert_eq!(seen("content-encoding", "GZIP"), (false, false));
+        assert_eq!(seen("content-encoding", "zstd"), (false, false));
+        assert_eq!(seen("content-encoding", "br"), (true, false));
+        assert_eq!(seen("content-encoding", "gzip, gzip"), (true, false));
+        assert_eq!(seen("transfer-encoding", "Chunked"), (false, false));
+        assert_eq!(seen("transfer-encoding", "gzip, chunked"), (false, true));
+    }
+}

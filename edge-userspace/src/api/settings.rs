@@ -1,0 +1,49 @@
+//! The `[api]` section made ready. Shared by all threads.
+
+use super::layer::LayerKey;
+use crate::config;
+use crate::secret::{self, Secret};
+use http::HeaderValue;
+
+/// Bytes of a layer secret that is made at start.
+const LAYER_SECRET_BYTES: usize = 32;
+
+/// What the API asks of requests and puts on responses.
+pub struct Settings {
+    pub(super) versions: Vec<String>,
+    pub(super) max_body_bytes: u64,
+    pub(super) node: HeaderValue,
+    pub(super) layer: LayerKey,
+}
+
+/// Why `[api]` cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The node's name cannot stand in a header.
+    #[error("[api] node {0:?}: cannot stand in a header; use letters, digits and hyphens")]
+    Node(String),
+    /// The secret cannot be read, or none can be made.
+    #[error("[api] layer_secret: {0}")]
+    LayerSecret(#[from] secret::Error),
+}
+
+impl Settings {
+    /// Reads what the configuration names.
+    ///
+    /// # Errors
+    /// When the secret is not there or the node's name cannot be sent.
+    pub fn new(config: &config::Api) -> Result<Self, SettingsError> {
+        let secret = match &config.layer_secret {
+            Some(from) => from.read()?,
+            None => Secret::random(LAYER_SECRET_BYTES)?,
+        };
+        let node = HeaderValue::try_from(&config.node)
+            .map_err(|_| SettingsError::Node(config.node.clone()))?;
+        Ok(Self {
+            versions: config.versions.clone(),
+            max_body_bytes: config.max_body_bytes,
+            node,
+            layer: LayerKey::new(&secret),
+        })
+    }
+}

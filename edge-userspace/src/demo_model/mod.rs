@@ -1,0 +1,63 @@
+//! An upstream shaped like the Messages API, with set delays and deterministic text: for
+//! the demonstration, for tests and for benches. No model is behind it.
+//!
+//! What it answers is decided by the request alone:
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `max_tokens` in the body | that many tokens, at most [`MAX_TOKENS`] |
+//! | `x-demo-tokens: N` | exactly that many instead |
+//! | `x-demo-first-token-ms: N` | waits that long before the first byte |
+//! | `x-demo-inter-token-ms: N` | waits that long before each further token |
+//! | `x-demo-chunk-bytes: N` | writes an event stream in chunks of that size, whatever they split |
+//! | `x-demo-echo: 1` | answers with what it received: see [`echo`] |
+//! | `x-demo-error: …` | fails in that way: see [`Fault`] |
+//!
+//! `GET /demo/stats` tells how many requests it has, and when it last noticed that a client
+//! had left. Counting rule of `count_tokens`: one token for every four bytes of the
+//! request's body, begun ones included.
+
+mod answer;
+mod echo;
+mod fault;
+mod script;
+mod server;
+mod stats;
+
+pub use fault::Fault;
+pub use server::{DemoModel, Error, run};
+pub use stats::Stats;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most tokens of one answer.
+pub const MAX_TOKENS: u64 = 1_000_000;
+
+/// How the demo model listens, and its pace where a request sets none.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// PEM certificate chain and private key: HTTPS instead of HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// From the request's end to the first byte.
+    pub first_token: Duration,
+    /// Between two tokens.
+    pub inter_token: Duration,
+    /// Tokens of an answer to a request that sets none.
+    pub tokens: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: None,
+            first_token: Duration::from_millis(20),
+            inter_token: Duration::from_millis(5),
+            tokens: 64,
+        }
+    }
+}

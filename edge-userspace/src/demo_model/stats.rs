@@ -1,0 +1,92 @@
+//! What the demo model counts.
+
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Counters since the start. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Stats(Arc<Cells>);
+
+#[derive(Debug, Default)]
+struct Cells {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    active: AtomicU64,
+    cancelled: AtomicU64,
+    last_cancelled_unix_ns: AtomicU64,
+}
+
+/// The counters at one moment, as `/demo/stats` shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests begun.
+    pub requests: u64,
+    /// Requests being answered.
+    pub active: u64,
+    /// Requests whose client left before the answer's end.
+    pub cancelled: u64,
+    /// When it last noticed that one had left, Unix time in nanoseconds; 0: never.
+    pub last_cancelled_unix_ns: u64,
+}
+
+/// One request being answered; dropped before [`Request::finish`], it was cancelled.
+#[derive(Debug)]
+pub(super) struct Request {
+    stats: Stats,
+    finished: bool,
+}
+
+impl Stats {
+    /// The counters now.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let read = |cell: &AtomicU64| cell.load(Ordering::Acquire);
+        Figures {
+            connections: read(&self.0.connections),
+            requests: read(&self.0.requests),
+            active: read(&self.0.active),
+            cancelled: read(&self.0.cancelled),
+            last_cancelled_unix_ns: read(&self.0.last_cancelled_unix_ns),
+        }
+    }
+
+    pub(super) fn connection(&self) {
+        self.0.connections.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn begin(&self) -> Request {
+        self.0.requests.fetch_add(1, Ordering::AcqRel);
+        self.0.active.fetch_add(1, Ordering::AcqRel);
+        Request {
+            stats: self.clone(),
+            finished: false,
+        }
+    }
+}
+
+impl Request {
+    /// Its answer has been handed over whole, or was to break off.
+    pub(super) fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let cells = &self.stats.0;
+        if !self.finished {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now_ns = now.map_or(0, |now| now.as_nanos());
+            let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
+            cells
+                .last_cancelled_unix_ns
+                .store(now_ns, Ordering::Release);
+            cells.cancelled.fetch_add(1, Ordering::AcqRel);
+        }
+        cells.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}

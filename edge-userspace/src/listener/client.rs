@@ -1,0 +1,131 @@
+//! The client's socket: gives the bytes that were read ahead again, and closes so that the
+//! client can read what it was told.
+
+use bytes::{Buf as _, BytesMut};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+/// How long the client may take to close its side after ours is closed.
+const LINGER: Duration = Duration::from_secs(1);
+/// Most bytes that are read and thrown away meanwhile.
+const LINGER_BYTES: usize = 4 << 20;
+
+/// A client's TCP stream below TLS.
+pub(super) struct Client {
+    tcp: TcpStream,
+    /// Read already, to be read again.
+    ahead: BytesMut,
+    closing: Closing,
+}
+
+enum Closing {
+    No,
+    /// Our side is closed.
+    Lingering {
+        timeout: Pin<Box<Sleep>>,
+        drained_bytes: usize,
+    },
+    Done,
+}
+
+impl Client {
+    /// `ahead` comes before what `tcp` has.
+    pub(super) fn new(tcp: TcpStream, ahead: BytesMut) -> Self {
+        Self {
+            tcp,
+            ahead,
+            closing: Closing::No,
+        }
+    }
+
+    /// Closes our side, then waits for the client's, within bounds. Closing a socket with
+    /// unread data in it resets the connection, and a reset may overtake what was sent.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match &mut self.closing {
+                Closing::No => {
+                    ready!(Pin::new(&mut self.tcp).poll_shutdown(cx))?;
+                    self.closing = Closing::Lingering {
+                        timeout: Box::pin(sleep(LINGER)),
+                        drained_bytes: 0,
+                    };
+                }
+                Closing::Lingering {
+                    timeout,
+                    drained_bytes,
+                } => {
+                    let mut scratch = [0; 4096];
+                    let mut buffer = ReadBuf::new(&mut scratch);
+                    let read = Pin::new(&mut self.tcp).poll_read(cx, &mut buffer);
+                    let more = match &read {
+                        Poll::Pending if timeout.as_mut().poll(cx).is_pending() => {
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(Ok(())) => !buffer.filled().is_empty(),
+                        Poll::Pending | Poll::Ready(Err(_)) => false,
+                    };
+                    *drained_bytes += buffer.filled().len();
+                    if !more || *drained_bytes > LINGER_BYTES {
+                        self.closing = Closing::Done;
+                    }
+                }
+                Closing::Done => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl AsyncRead for Client {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.ahead.is_empty() {
+            return Pin::new(&mut self.tcp).poll_read(cx, buffer);
+        }
+        let count = self.ahead.len().min(buffer.remaining());
+        buffer.put_slice(&self.ahead[..count]);
+        self.ahead.advance(count);
+        if self.ahead.is_empty() {
+            // The hello's memory is not needed any more.
+            self.ahead = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Client {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_close(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+}

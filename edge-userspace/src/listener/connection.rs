@@ -1,0 +1,235 @@
+//! One connection from accept to its end.
+
+use super::client::Client;
+use super::hello::{self, Decision, Hello};
+use super::{Identity, Thread, refuse};
+use crate::session::{End, Session, State};
+use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, Verdict};
+use edge_common::policy::Reason;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio_rustls::server::TlsStream;
+
+/// Largest request head. Prompts are in the body; long cookies and traces are here.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 256;
+/// A request's head must be whole within this time; also how long an HTTP/1.1 connection
+/// may be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// What a client may send ahead on one HTTP/2 stream and on the connection, bytes.
+const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
+/// What is written ahead for one HTTP/2 stream, bytes.
+const SEND_AHEAD_BYTES: usize = 128 * 1024;
+/// A client that does not answer pings is gone.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a connection may take to end after its key has ended, its streams included.
+const KEY_END: Duration = Duration::from_millis(900);
+/// How long any other closing connection may take when nothing runs on it.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Judges the hello, then refuses the connection or serves it to its end.
+pub(super) async fn run(thread: &Rc<Thread>, mut tcp: TcpStream, peer: SocketAddr) {
+    let listen = &thread.shared.config.listen;
+    let deadline = Instant::now() + listen.handshake_timeout;
+    let handshakes = &thread.shared.metrics.handshakes;
+    let verdicts = &thread.shared.metrics.verdicts;
+
+    let read = hello::read(&mut tcp, listen.max_hello_bytes);
+    let Ok(Ok(hello)) = timeout_at(deadline, read).await else {
+        // Gone, or too slow: nothing to answer to, or too late to.
+        verdicts.one(Verdict::of(Reason::Incomplete));
+        return;
+    };
+    let (reason, decision) = judge(thread, &hello);
+    verdicts.one(Verdict::of(reason));
+    let (lane, key) = match decision {
+        Decision::Zero(key) => (Lane::Zero, Some(key)),
+        Decision::Legacy => (Lane::Legacy, None),
+        Decision::Refuse | Decision::Malformed | Decision::NotTls => {
+            log_refused(thread, reason, &hello, peer);
+            refuse::answer(tcp, &decision, &hello.bytes).await;
+            return;
+        }
+    };
+    let identity = Identity {
+        lane,
+        key,
+        reason,
+        peer,
+    };
+    let client = Client::new(tcp, hello.bytes);
+    let accept = thread.shared.tls.accept(client, lane);
+    match timeout_at(deadline, accept).await {
+        Ok(Ok(tls)) => {
+            handshakes.one(Handshake::Completed);
+            serve(thread, tls, identity).await;
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "the TLS handshake failed");
+            handshakes.one(Handshake::Failed);
+        }
+        Err(_) => handshakes.one(Handshake::TimedOut),
+    }
+}
+
+fn judge(thread: &Thread, hello: &Hello) -> (Reason, Decision) {
+    let config = &thread.shared.config;
+    let keys = thread.shared.keyring.snapshot();
+    hello.judge(&keys, config.keys.window, config.legacy.deny)
+}
+
+fn log_refused(thread: &Thread, reason: Reason, hello: &Hello, peer: SocketAddr) {
+    if let Some(permit) = thread.log.permit() {
+        let key_id = hello.key_id().map(|id| id.to_string());
+        tracing::info!(
+            %peer,
+            reason = reason.name(),
+            key_id = key_id.unwrap_or_default(),
+            left_out = permit.left_out,
+            "a hello was refused"
+        );
+    }
+}
+
+async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) {
+    let metrics = &thread.shared.metrics;
+    metrics.connections.one(identity.lane);
+    let is_h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    let session = thread.keeper.open(identity);
+    let service = {
+        let (thread, session) = (Rc::clone(thread), Rc::clone(&session));
+        service_fn(move |request: Request<Incoming>| {
+            let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
+            async move { Ok::<_, Infallible>(thread.api.answer(&session, request).await) }
+        })
+    };
+    let io = TokioIo::new(tls);
+    let ended = if is_h2 {
+        let mut builder = http2::Builder::new(Local);
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(thread.shared.config.listen.max_streams)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_send_buf_size(SEND_AHEAD_BYTES)
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT);
+        let connection = pin!(builder.serve_connection(io, service));
+        let close = http2::Connection::graceful_shutdown;
+        drive(connection, close, &session, metrics).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_header_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES * 2);
+        let connection = pin!(builder.serve_connection(io, service));
+        let close = http1::Connection::graceful_shutdown;
+        drive(connection, close, &session, metrics).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(peer = %session.identity().peer, %error, "the connection broke");
+    }
+}
+
+/// Runs a connection to its end, and brings the end about when the session's state says so.
+///
+/// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
+/// response that runs.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    mut connection: Pin<&mut C>,
+    close: impl Fn(Pin<&mut C>),
+    session: &Session,
+    metrics: &Metrics,
+) -> hyper::Result<()> {
+    let mut known = State::Open;
+    let mut patience: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| {
+        loop {
+            if session.state() != known {
+                count(known, session.state(), metrics);
+                if known == State::Open {
+                    close(connection.as_mut());
+                }
+                known = session.state();
+                patience = Some(Box::pin(sleep_until(Instant::now() + patience_in(known))));
+            }
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            session.drive(cx);
+            if session.state() != known {
+                // A request that was answered just now changed it.
+                continue;
+            }
+            return match &mut patience {
+                Some(patience) => poll_patience(patience, session, cx).map(Ok),
+                None => Poll::Pending,
+            };
+        }
+    })
+    .await
+}
+
+/// Ready when the connection is to be dropped as it stands.
+fn poll_patience(
+    patience: &mut Pin<Box<Sleep>>,
+    session: &Session,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    while patience.as_mut().poll(cx).is_ready() {
+        if session.running() == 0 || matches!(session.state(), State::Ended(_)) {
+            return Poll::Ready(());
+        }
+        patience.as_mut().reset(Instant::now() + CLOSE);
+    }
+    Poll::Pending
+}
+
+fn patience_in(state: State) -> Duration {
+    match state {
+        State::Ended(End::Key) => KEY_END,
+        _ => CLOSE,
+    }
+}
+
+fn count(before: State, now: State, metrics: &Metrics) {
+    let ends = &metrics.connection_ends;
+    match (before, now) {
+        (State::Poisoned, _) => {}
+        (_, State::Poisoned) => ends.one(ConnectionEnd::Poisoned),
+        (_, State::Ended(End::Key)) => ends.one(ConnectionEnd::KeyEnded),
+        // Counted by the one who closes them.
+        (_, State::Open | State::Closing | State::Ended(End::Draining)) => {}
+    }
+}
+
+/// Runs what hyper spawns on this thread.
+#[derive(Clone, Copy)]
+struct Local;
+
+impl<F> hyper::rt::Executor<F> for Local
+where
+    F: Future<Output: 'static> + 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
+}

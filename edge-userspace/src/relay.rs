@@ -1,1 +1,0 @@
-//! Bytes from upstream to client, untouched; back-pressure and cancellation both ways.

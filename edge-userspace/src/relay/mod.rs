@@ -1,0 +1,16 @@
+//! Bytes from upstream to client and from client to upstream, untouched; back-pressure and
+//! cancellation both ways.
+//!
+//! [`ResponseBody`] is polled by the client's connection and polls the upstream's, so
+//! neither reads ahead of the other, and when one side leaves the other is dropped with
+//! it. [`RequestBody`] is the way up. Where a response has to be ended by the edge, it is
+//! an event stream that gets one proper `error` event, between two events.
+//! Not here: heads and headers ([`crate::api`]).
+
+mod events;
+mod request;
+mod response;
+
+pub use events::Boundary;
+pub use request::RequestBody;
+pub use response::{Cut, Relayed, ResponseBody};

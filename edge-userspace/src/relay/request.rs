@@ -1,0 +1,146 @@
+//! The client's body on its way up: as it comes, and not more of it than is allowed.
+
+use crate::upstream::{Fault, Sendable, Upload};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Most bytes that are taken in before there is a connection to send them on.
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// A request's body. Trailers are not passed on: no API of this kind has any.
+#[derive(Default)]
+pub struct RequestBody(Option<Live>);
+
+struct Live {
+    incoming: Incoming,
+    upload: Rc<Upload>,
+    /// Bytes that may still come.
+    allowed_bytes: u64,
+    ahead: VecDeque<Bytes>,
+    ahead_bytes: usize,
+}
+
+/// The body failed; [`Upload::fault`] says how to those who wait for the response.
+#[derive(Debug)]
+pub struct Failed(Fault);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the request's body failed: {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl RequestBody {
+    /// The body of a request, of at most `max_bytes`, and its progress; no progress when
+    /// there is no body.
+    #[must_use]
+    pub fn new(incoming: Incoming, max_bytes: u64) -> (Self, Option<Rc<Upload>>) {
+        if incoming.is_end_stream() {
+            return (Self(None), None);
+        }
+        let upload = Rc::new(Upload::default());
+        let live = Live {
+            incoming,
+            upload: Rc::clone(&upload),
+            allowed_bytes: max_bytes,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+        };
+        (Self(Some(live)), Some(upload))
+    }
+}
+
+impl Live {
+    fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failed>>> {
+        if let Some(fault) = self.upload.fault() {
+            return Poll::Ready(Some(Err(Failed(fault))));
+        }
+        loop {
+            let data = match Pin::new(&mut self.incoming).poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(_))) => return self.fail(Fault::ClientLeft),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => data,
+                    Err(_trailers) => continue,
+                },
+            };
+            match self.allowed_bytes.checked_sub(data.len() as u64) {
+                Some(left) => self.allowed_bytes = left,
+                None => return self.fail(Fault::TooLarge),
+            }
+            return Poll::Ready(Some(Ok(data)));
+        }
+    }
+
+    fn fail(&self, fault: Fault) -> Poll<Option<Result<Bytes, Failed>>> {
+        self.upload.fail(fault);
+        Poll::Ready(Some(Err(Failed(fault))))
+    }
+}
+
+impl Sendable for RequestBody {
+    fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        let Some(live) = &mut self.0 else { return };
+        while live.ahead_bytes < AHEAD_BYTES {
+            match live.poll_incoming(cx) {
+                Poll::Ready(Some(Ok(data))) => {
+                    live.ahead_bytes += data.len();
+                    live.ahead.push_back(data);
+                }
+                // A fault is kept in the progress, and met again when the body is sent.
+                _ => break,
+            }
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Failed;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failed>>> {
+        let Some(live) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        if let Some(data) = live.ahead.pop_front() {
+            live.ahead_bytes -= data.len();
+            live.upload.passed();
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let data = live.poll_incoming(cx);
+        match data {
+            Poll::Pending => live.upload.waits_for_client(),
+            Poll::Ready(_) => live.upload.passed(),
+        }
+        data.map(|data| data.map(|data| data.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        (self.0.as_ref()).is_none_or(|live| live.ahead.is_empty() && live.incoming.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(live) = &self.0 else {
+            return SizeHint::with_exact(0);
+        };
+        let (coming, ahead) = (live.incoming.size_hint(), live.ahead_bytes as u64);
+        let mut hint = SizeHint::new();
+        if let Some(upper) = coming.upper() {
+            hint.set_upper(upper.saturating_add(ahead));
+        }
+        hint.set_lower(coming.lower().saturating_add(ahead));
+        hint
+    }
+}

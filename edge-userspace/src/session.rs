@@ -1,1 +1,0 @@
-//! Who is bound to a connection, and how a connection ends when its key does.

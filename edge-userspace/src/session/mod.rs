@@ -1,0 +1,324 @@
+//! Who is bound to a connection, and how a connection ends when its key does.
+//!
+//! A [`Session`] is one connection's, and lives on that connection's thread. The token's key
+//! binds it; without a token the first authenticated request does. [`Sessions`] knows which
+//! connections a key has on any thread, so that revoking the key ends them; a [`Keeper`]
+//! looks after the sessions of one thread.
+//! Not here: reading keys out of headers ([`crate::api`]), and carrying the end out on the
+//! wire ([`crate::listener`], [`crate::relay`]).
+
+mod keeper;
+mod registry;
+
+pub use keeper::{Keeper, Limits};
+pub use registry::Sessions;
+
+use crate::keys::{KeyRecord, Keyring, Refused};
+use crate::listener::Identity;
+use crate::secret::{ApiKey, KeyHash};
+use crate::telemetry::Lane;
+use registry::{Registration, Signal};
+use sha2::{Digest as _, Sha256};
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// One connection: whose it is, and whether it goes on.
+pub struct Session {
+    identity: Identity,
+    keyring: Arc<Keyring>,
+    sessions: Arc<Sessions>,
+    bound: RefCell<Option<Bound>>,
+    state: Cell<State>,
+    /// Requests that run: whom to wake when the end comes.
+    streams: RefCell<Slab<Option<Waker>>>,
+    /// Whom to wake when the state changes: the one who runs the connection.
+    driver: RefCell<Option<Waker>>,
+    last_request: Cell<Instant>,
+    /// Set by other threads.
+    key_ended: Signal,
+}
+
+struct Bound {
+    key: Arc<KeyRecord>,
+    _registration: Registration,
+}
+
+/// Whether a connection goes on. Only ever moves down this list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Requests are served.
+    Open,
+    /// To be closed as soon as nothing runs: idle, or the daemon stops. What still comes is
+    /// served.
+    Closing,
+    /// Another key came: what runs may finish, nothing new is served.
+    Poisoned,
+    /// What runs is to end too.
+    Ended(End),
+}
+
+/// Why running streams are to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The connection's key was revoked or removed.
+    Key,
+    /// The daemon stops and the drain timeout is over.
+    Draining,
+}
+
+/// The key that a request shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Presented<'a> {
+    /// None at all.
+    Nothing,
+    /// One, in one header or the same in both.
+    Key(&'a [u8]),
+    /// Several that differ.
+    Conflicting,
+}
+
+/// Why a request is not served. A 401 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No key in the headers.
+    #[error("No API key: send it as x-api-key or as Authorization: Bearer")]
+    Missing,
+    /// Not the key that is bound to this connection, or no key that is known here.
+    #[error("Invalid Key")]
+    Invalid,
+    /// Two keys in one request.
+    #[error("Invalid Key: x-api-key and Authorization differ")]
+    Conflicting,
+    /// An earlier request on this connection showed another key.
+    #[error("Invalid Key: this connection showed another key before and is closed; open a new one")]
+    Poisoned,
+    /// The key was good once, or will be.
+    #[error("Invalid Key: {0}")]
+    Refused(Refused),
+    /// The key ended while the connection was open.
+    #[error("Invalid Key: the key has been revoked")]
+    Ended,
+}
+
+impl Session {
+    /// A connection that has just completed its handshake. A token's key binds it.
+    fn new(
+        identity: Identity,
+        keyring: Arc<Keyring>,
+        sessions: Arc<Sessions>,
+        key_ended: Signal,
+    ) -> Rc<Self> {
+        let session = Self {
+            identity,
+            keyring,
+            sessions,
+            bound: RefCell::default(),
+            state: Cell::new(State::Open),
+            streams: RefCell::default(),
+            driver: RefCell::default(),
+            last_request: Cell::new(Instant::now()),
+            key_ended,
+        };
+        if let Some(key) = session.identity.key.clone() {
+            session.bind(key);
+        }
+        Rc::new(session)
+    }
+
+    /// Lane, peer, and the token's key.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether the connection goes on.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// Checks a request's key against the connection's, and binds the connection when
+    /// nothing has. There is no point at which this could be interrupted, and only this
+    /// thread runs it, so of two first requests exactly one binds.
+    ///
+    /// A key that is not the bound one poisons the connection. `now_s` is Unix time in
+    /// seconds.
+    ///
+    /// # Errors
+    /// Why the request is not to be served.
+    pub fn authenticate(&self, presented: Presented<'_>, now_s: u64) -> Result<(), Refusal> {
+        match self.state() {
+            State::Open | State::Closing => {}
+            State::Poisoned => return Err(Refusal::Poisoned),
+            State::Ended(_) => return Err(Refusal::Ended),
+        }
+        let bound = self.bound.borrow().as_ref().map(|bound| bound.key.id);
+        let Some(id) = bound else {
+            return self.authenticate_first(presented, now_s);
+        };
+        // As it is now: validity may have changed since the connection was made.
+        let key = self.keyring.find(id).ok_or(Refusal::Ended)?;
+        match presented {
+            Presented::Key(shown) if is_key(&key, shown) => {}
+            Presented::Key(_) => {
+                self.change(State::Poisoned);
+                return Err(Refusal::Invalid);
+            }
+            Presented::Conflicting => {
+                self.change(State::Poisoned);
+                return Err(Refusal::Conflicting);
+            }
+            Presented::Nothing if key.alpn_only && self.identity.lane == Lane::Zero => {}
+            Presented::Nothing => return Err(Refusal::Missing),
+        }
+        key.usable(now_s).map_err(Refusal::Refused)
+    }
+
+    fn authenticate_first(&self, presented: Presented<'_>, now_s: u64) -> Result<(), Refusal> {
+        let shown = match presented {
+            Presented::Key(shown) => ApiKey::new(shown.to_vec()),
+            Presented::Nothing => return Err(Refusal::Missing),
+            Presented::Conflicting => return Err(Refusal::Conflicting),
+        };
+        let key = self.keyring.authenticate(&shown, now_s);
+        let key = key.map_err(|refused| match refused {
+            Refused::Unknown | Refused::NotLoaded => Refusal::Invalid,
+            refused => Refusal::Refused(refused),
+        })?;
+        self.bind(key);
+        Ok(())
+    }
+
+    fn bind(&self, key: Arc<KeyRecord>) {
+        let id = key.id;
+        let registration = self.sessions.register(id, self.key_ended.clone());
+        *self.bound.borrow_mut() = Some(Bound {
+            key,
+            _registration: registration,
+        });
+        // A revocation between the check and the registration was told to no one here.
+        if self.keyring.find(id).is_none_or(|key| key.revoked) {
+            self.end(End::Key);
+        }
+    }
+
+    /// The connection is to be closed as soon as nothing runs on it.
+    pub fn close(&self) {
+        if self.state() == State::Open {
+            self.change(State::Closing);
+        }
+    }
+
+    /// Makes running streams end.
+    pub fn end(&self, end: End) {
+        if matches!(self.state(), State::Ended(_)) {
+            return;
+        }
+        self.change(State::Ended(end));
+        for (_, stream) in &mut *self.streams.borrow_mut() {
+            if let Some(waker) = stream.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn change(&self, state: State) {
+        self.state.set(state);
+        if let Some(driver) = self.driver.borrow_mut().take() {
+            driver.wake();
+        }
+    }
+
+    /// Makes the task of `cx` run when the state changes. For the one who runs the
+    /// connection.
+    pub fn drive(&self, cx: &mut Context<'_>) {
+        let mut driver = self.driver.borrow_mut();
+        if !(driver.as_ref()).is_some_and(|driver| driver.will_wake(cx.waker())) {
+            *driver = Some(cx.waker().clone());
+        }
+    }
+
+    /// A request begins. Lasts until its response's last byte.
+    #[must_use]
+    pub fn begin(self: &Rc<Self>) -> Stream {
+        self.last_request.set(Instant::now());
+        let slot = self.streams.borrow_mut().insert(None);
+        Stream {
+            session: Rc::clone(self),
+            slot,
+        }
+    }
+
+    /// Requests that run now.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.streams.borrow().len()
+    }
+
+    /// How long nothing has run here; zero while something does.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        if self.running() > 0 {
+            return Duration::ZERO;
+        }
+        self.last_request.get().elapsed()
+    }
+
+    /// Whether a key is bound.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.bound.borrow().is_some()
+    }
+}
+
+fn is_key(key: &KeyRecord, shown: &[u8]) -> bool {
+    // Compared in constant time.
+    key.key_hash == KeyHash::new(Sha256::digest(shown).into())
+}
+
+/// A request that runs on a connection.
+pub struct Stream {
+    session: Rc<Session>,
+    slot: usize,
+}
+
+impl Stream {
+    /// Its connection.
+    #[must_use]
+    pub fn session(&self) -> &Rc<Session> {
+        &self.session
+    }
+
+    /// Why the stream is to end, if it is; else the task of `cx` is woken when it is.
+    pub fn poll_end(&self, cx: &mut Context<'_>) -> Poll<End> {
+        if let State::Ended(end) = self.session.state() {
+            return Poll::Ready(end);
+        }
+        let mut streams = self.session.streams.borrow_mut();
+        let waker = &mut streams[self.slot];
+        if !(waker.as_ref()).is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Resolves when the stream is to end.
+    pub async fn end(&self) -> End {
+        poll_fn(|cx| self.poll_end(cx)).await
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.session.streams.borrow_mut().remove(self.slot);
+        self.session.last_request.set(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests;

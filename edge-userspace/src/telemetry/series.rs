@@ -1,0 +1,392 @@
+//! Counters with a fixed set of label values, and a histogram without a lock.
+
+use crate::api::Route;
+use edge_common::policy::{self, Reason};
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A label's values: known ahead, each with its place.
+pub trait Series: Copy + Send + Sync + fmt::Debug + 'static {
+    /// Every value, in order of [`Series::index`].
+    fn all() -> impl Iterator<Item = Self>;
+    /// This value's place, counted from 0.
+    fn index(self) -> usize;
+    /// Label names and values.
+    fn labels(self) -> Vec<(&'static str, &'static str)>;
+}
+
+/// No label at all: one counter.
+impl Series for () {
+    fn all() -> impl Iterator<Item = Self> {
+        [()].into_iter()
+    }
+
+    fn index(self) -> usize {
+        0
+    }
+
+    fn labels(self) -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+}
+
+/// One counter for each value of a label. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Counters<S> {
+    values: Arc<[AtomicU64]>,
+    series: PhantomData<S>,
+}
+
+impl<S: Series> Default for Counters<S> {
+    fn default() -> Self {
+        Self {
+            values: S::all().map(|_| AtomicU64::new(0)).collect(),
+            series: PhantomData,
+        }
+    }
+}
+
+impl<S: Series> Counters<S> {
+    /// Counts `n` more.
+    #[inline]
+    pub fn add(&self, series: S, n: u64) {
+        self.values[series.index()].fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Counts one more.
+    #[inline]
+    pub fn one(&self, series: S) {
+        self.add(series, 1);
+    }
+
+    /// The count so far.
+    #[must_use]
+    pub fn get(&self, series: S) -> u64 {
+        self.values[series.index()].load(Ordering::Relaxed)
+    }
+
+    /// All series together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.values
+            .iter()
+            .map(|value| value.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+impl<S: Series> EncodeMetric for Counters<S> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for series in S::all() {
+            let (labels, value) = (series.labels(), self.get(series));
+            if labels.is_empty() {
+                encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            } else {
+                let mut encoder = encoder.encode_family(&labels)?;
+                encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $kind:ident $label:literal { $($(#[$value_doc:meta])* $name:ident $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind { $($(#[$value_doc])* $name,)* }
+
+        impl Series for $kind {
+            fn all() -> impl Iterator<Item = Self> {
+                [$(Self::$name,)*].into_iter()
+            }
+
+            #[inline]
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn labels(self) -> Vec<(&'static str, &'static str)> {
+                vec![($label, match self { $(Self::$name => $text,)* })]
+            }
+        }
+    };
+}
+
+label! {
+    /// How a TLS handshake ended.
+    Handshake "outcome" {
+        /// TLS is up.
+        Completed "completed",
+        /// One side did not like what the other said.
+        Failed "failed",
+        /// Not done within the handshake timeout.
+        TimedOut "timed_out",
+    }
+}
+
+label! {
+    /// On which lane a connection runs.
+    Lane "lane" {
+        /// Authenticated by its token.
+        Zero "zero",
+        /// To be authenticated by each request's header.
+        Legacy "legacy",
+    }
+}
+
+label! {
+    /// Why the edge closed a connection or did not take it.
+    ConnectionEnd "reason" {
+        /// More than the configured number at a time.
+        Limit "limit",
+        /// accept(2) failed: no descriptors, no memory.
+        AcceptFailed "accept_failed",
+        /// Another key came on a bound connection.
+        Poisoned "poisoned",
+        /// Its key was revoked or removed.
+        KeyEnded "key_ended",
+        /// Nothing was asked for too long.
+        Idle "idle",
+        /// The daemon stops.
+        Draining "draining",
+    }
+}
+
+label! {
+    /// How a relayed response ended.
+    StreamEnd "how" {
+        /// With its last byte.
+        Complete "complete",
+        /// The client left or cancelled before the response's head.
+        ClientLeftBeforeHead "client_left_before_head",
+        /// The client left or cancelled within the response.
+        ClientLeft "client_left",
+        /// The upstream broke off within the response.
+        UpstreamBroke "upstream_broke",
+        /// The upstream fell silent within the response.
+        UpstreamSilent "upstream_silent",
+        /// The connection's key was revoked or removed.
+        KeyEnded "key_ended",
+        /// The daemon stopped and the drain timeout was over.
+        Draining "draining",
+    }
+}
+
+label! {
+    /// What happened to an upstream connection.
+    UpstreamConnection "what" {
+        /// A new one was made.
+        Opened "opened",
+        /// An idle one was used again.
+        Reused "reused",
+        /// None could be made.
+        Failed "failed",
+        /// An idle one turned out to be dead before it was used.
+        Stale "stale",
+        /// A request was sent again because its reused connection had died unused.
+        Retried "retried",
+    }
+}
+
+label! {
+    /// How reading changed certificate files went.
+    CertificateReload "outcome" {
+        /// The new ones are in use.
+        Loaded "loaded",
+        /// They were no good; the old ones stay in use.
+        Refused "refused",
+    }
+}
+
+/// A verdict that userspace can give, by its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict(Reason);
+
+impl Verdict {
+    /// Userspace sees whole hellos, so what the kernel leaves undecided is decided here.
+    const ALL: [Reason; 17] = [
+        Reason::Accepted,
+        Reason::NoToken,
+        Reason::AcmeChallenge,
+        Reason::TokenMalformed,
+        Reason::TokenDuplicate,
+        Reason::KeyUnknown,
+        Reason::TagWrong,
+        Reason::KeyRevoked,
+        Reason::KeyNotYetValid,
+        Reason::KeyExpired,
+        Reason::TokenExpired,
+        Reason::TokenFromFuture,
+        Reason::LegacyDenied,
+        Reason::Incomplete,
+        Reason::HelloMalformed,
+        Reason::HelloTooLong,
+        Reason::PolicyIncomplete,
+    ];
+
+    /// The verdict of that reason. What userspace never says counts as not a hello.
+    #[must_use]
+    pub const fn of(reason: Reason) -> Self {
+        Self(reason)
+    }
+
+    /// The reason's name.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        self.0.name()
+    }
+}
+
+impl Series for Verdict {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain([Reason::NotHello]).map(Self)
+    }
+
+    fn index(self) -> usize {
+        let known = Self::ALL.iter().position(|reason| *reason == self.0);
+        known.unwrap_or(Self::ALL.len())
+    }
+
+    fn labels(self) -> Vec<(&'static str, &'static str)> {
+        let verdict = match self.0 {
+            // Without a provable token the header decides.
+            Reason::HelloTooLong | Reason::PolicyIncomplete => "legacy",
+            Reason::HelloMalformed | Reason::NotHello => "reject",
+            reason => match reason.verdict() {
+                policy::Verdict::Accept => "accept",
+                policy::Verdict::Reject => "reject",
+                policy::Verdict::Legacy => "legacy",
+                // The client left, or was too slow, before the hello was whole.
+                policy::Verdict::Undecided | policy::Verdict::Pass => "undecided",
+            },
+        };
+        vec![
+            ("decided_by", "userspace"),
+            ("verdict", verdict),
+            ("reason", self.reason()),
+        ]
+    }
+}
+
+/// A request's route and status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    route: Route,
+    status: usize,
+}
+
+impl Requests {
+    const STATUSES: [(u16, &'static str); 15] = [
+        (200, "200"),
+        (400, "400"),
+        (401, "401"),
+        (403, "403"),
+        (404, "404"),
+        (405, "405"),
+        (408, "408"),
+        (413, "413"),
+        (415, "415"),
+        (429, "429"),
+        (500, "500"),
+        (502, "502"),
+        (503, "503"),
+        (504, "504"),
+        (529, "529"),
+    ];
+    const OTHERS: [&'static str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+    const PER_ROUTE: usize = Self::STATUSES.len() + Self::OTHERS.len();
+
+    /// A response of that status. Statuses that are not listed count by their class.
+    #[must_use]
+    pub fn new(route: Route, status: http::StatusCode) -> Self {
+        let code = status.as_u16();
+        let known = Self::STATUSES.iter().position(|(known, _)| *known == code);
+        let class = || Self::STATUSES.len() + usize::from((code / 100).clamp(2, 5) - 2);
+        Self {
+            route,
+            status: known.unwrap_or_else(class),
+        }
+    }
+
+    fn status(self) -> &'static str {
+        match Self::STATUSES.get(self.status) {
+            Some((_, text)) => text,
+            None => Self::OTHERS[self.status - Self::STATUSES.len()],
+        }
+    }
+}
+
+impl Series for Requests {
+    fn all() -> impl Iterator<Item = Self> {
+        Route::all()
+            .flat_map(|route| (0..Self::PER_ROUTE).map(move |status| Self { route, status }))
+    }
+
+    fn index(self) -> usize {
+        self.route.index() * Self::PER_ROUTE + self.status
+    }
+
+    fn labels(self) -> Vec<(&'static str, &'static str)> {
+        let mut labels = self.route.labels();
+        labels.push(("status", self.status()));
+        labels
+    }
+}
+
+/// A histogram of seconds. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Histogram(Arc<HistogramCells>);
+
+#[derive(Debug)]
+struct HistogramCells {
+    /// Upper bounds, seconds, rising; one cell more than bounds.
+    bounds: Box<[f64]>,
+    cells: Box<[AtomicU64]>,
+    sum_ns: AtomicU64,
+}
+
+impl Histogram {
+    /// `bounds` are upper bounds in seconds, rising.
+    #[must_use]
+    pub fn new(bounds: &[f64]) -> Self {
+        Self(Arc::new(HistogramCells {
+            bounds: bounds.into(),
+            cells: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            sum_ns: AtomicU64::new(0),
+        }))
+    }
+
+    /// Counts one duration.
+    pub fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let cell = self.0.bounds.partition_point(|bound| *bound < seconds);
+        self.0.cells[cell].fetch_add(1, Ordering::Relaxed);
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.0.sum_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl EncodeMetric for Histogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let bounds = self.0.bounds.iter().copied().chain([f64::MAX]);
+        let counts = self.0.cells.iter().map(|cell| cell.load(Ordering::Relaxed));
+        let buckets: Vec<_> = bounds.zip(counts).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let sum = Duration::from_nanos(self.0.sum_ns.load(Ordering::Relaxed)).as_secs_f64();
+        encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}

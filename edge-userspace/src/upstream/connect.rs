@@ -1,0 +1,209 @@
+//! From a host name to a connection: resolve, connect, TLS.
+
+use super::target::Target;
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// Why no connection could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The name has no address.
+    #[error("{host}: cannot be resolved: {source}; check [upstream] url and the resolver")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// No address took the connection; the last one's error.
+    #[error("{address}: cannot connect: {source}")]
+    Connect {
+        /// The last address tried.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Resolving, connecting and TLS took too long together.
+    #[error("no connection within {0:?}")]
+    TimedOut(Duration),
+    /// The TLS handshake failed.
+    #[error("{host}: TLS failed: {source}")]
+    Tls {
+        /// The name that its certificate must carry.
+        host: String,
+        /// What was wrong.
+        source: io::Error,
+    },
+    /// hyper did not take the connection.
+    #[error("HTTP/1.1 could not begin: {0}")]
+    Http(#[source] hyper::Error),
+}
+
+/// Resolves anew each time: addresses may move.
+pub(super) async fn connect(target: &Target) -> Result<(Io, Socket), ConnectError> {
+    let tcp = match target.host.parse::<IpAddr>() {
+        Ok(address) => dial(SocketAddr::new(address, target.port)).await?,
+        Err(_) => dial_name(&target.host, target.port).await?,
+    };
+    let socket = Socket(Rc::new(RefCell::new(tcp)));
+    let Some((connector, name)) = &target.tls else {
+        return Ok((Io::Plain(socket.clone()), socket));
+    };
+    let tls = connector.connect(name.clone(), socket.clone()).await;
+    let tls = tls.map_err(|source| ConnectError::Tls {
+        host: target.host.clone(),
+        source,
+    })?;
+    Ok((Io::Tls(Box::new(tls)), socket))
+}
+
+async fn dial_name(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
+    let resolve = |source| ConnectError::Resolve {
+        host: host.to_owned(),
+        source,
+    };
+    let addresses = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(resolve)?;
+    let mut failed = resolve(io::Error::new(io::ErrorKind::NotFound, "no address"));
+    for address in addresses {
+        match dial(address).await {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+async fn dial(address: SocketAddr) -> Result<TcpStream, ConnectError> {
+    let tcp = TcpStream::connect(address).await;
+    let tcp = tcp.and_then(|tcp| {
+        // With Nagle's algorithm a request's last piece waits for a delayed ACK.
+        tcp.set_nodelay(true)?;
+        Ok(tcp)
+    });
+    tcp.map_err(|source| ConnectError::Connect { address, source })
+}
+
+/// A connection's bytes, with or without TLS.
+pub(super) enum Io {
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
+}
+
+/// A TCP socket that the pool can look at while hyper owns the stream above it.
+#[derive(Clone)]
+pub(super) struct Socket(Rc<RefCell<TcpStream>>);
+
+impl Socket {
+    /// Whether there is nothing to read: no byte, no end, no error.
+    pub(super) fn is_quiet(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = recv(&*self.0.borrow(), &mut [0_u8; 1], flags);
+        matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+}
+
+macro_rules! on_io {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Io::Plain($stream) => $call,
+            Io::Tls(tls) => {
+                let $stream = &mut **tls;
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_io!(self, stream => Pin::new(stream).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_io!(self, stream => Pin::new(stream).poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_io!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_io!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_io!(self, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_write_vectored(),
+            Self::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.borrow().is_write_vectored()
+    }
+}

@@ -1,0 +1,162 @@
+//! One HTTP/1.1 connection to the upstream, driven by whoever waits for its response.
+//!
+//! hyper expects its connection to be polled by a task of its own. Here the reader of the
+//! response polls it: first the connection, under the reader's waker, then the channel
+//! through which the connection hands over what it read. That channel fills only while the
+//! connection is polled, so it needs no waker.
+
+use super::Sendable;
+use super::connect::{ConnectError, Io, Socket};
+use super::pool::Pool;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Most bytes of a response that are read ahead of the client.
+const READ_AHEAD_BYTES: usize = 128 * 1024;
+
+type Connection<B> = Pin<Box<http1::Connection<TokioIo<Io>, B>>>;
+
+/// A connection with at most one request on it.
+pub(super) struct Exchange<B: Sendable> {
+    sender: http1::SendRequest<B>,
+    /// `None` once it has ended.
+    connection: Option<Connection<B>>,
+    socket: Socket,
+}
+
+/// Why a request got no response.
+pub(super) struct Asked<B> {
+    pub(super) error: hyper::Error,
+    /// The request, when nothing of it was sent.
+    pub(super) unsent: Option<Request<B>>,
+}
+
+impl<B: Sendable> Exchange<B> {
+    pub(super) async fn new(io: Io, socket: Socket) -> Result<Self, ConnectError> {
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(READ_AHEAD_BYTES)
+            .handshake(TokioIo::new(io))
+            .await
+            .map_err(ConnectError::Http)?;
+        Ok(Self {
+            sender,
+            connection: Some(Box::pin(connection)),
+            socket,
+        })
+    }
+
+    /// Sends the request and waits for the response's head.
+    pub(super) async fn ask(
+        &mut self,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, Asked<B>> {
+        let sent = self.sender.try_send_request(request);
+        // Without the cooperative budget: a wake-up for its sake would go to no one.
+        let mut response = pin!(tokio::task::unconstrained(sent));
+        let connection = &mut self.connection;
+        let answered = poll_fn(|cx| {
+            drive(connection, cx);
+            response
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+        });
+        answered.await.map_err(|mut failed| Asked {
+            unsent: failed.take_message(),
+            error: failed.into_error(),
+        })
+    }
+
+    /// Whether an idle connection can still be used: open, with nothing to read. An end
+    /// that the kernel knows of and the runtime not yet is seen here too.
+    pub(super) fn is_usable(&self) -> bool {
+        self.connection.is_some() && self.sender.is_ready() && self.socket.is_quiet()
+    }
+
+    /// After a response's last byte: whether the connection can take another request.
+    fn settle(&mut self) -> bool {
+        drive(
+            &mut self.connection,
+            &mut Context::from_waker(Waker::noop()),
+        );
+        self.connection.is_some() && self.sender.is_ready()
+    }
+}
+
+fn drive<B: Sendable>(connection: &mut Option<Connection<B>>, cx: &mut Context<'_>) {
+    if let Some(open) = connection
+        && open.as_mut().poll(cx).is_ready()
+    {
+        // Its errors reach the reader through the response or the body.
+        *connection = None;
+    }
+}
+
+/// A response's body together with the connection that it comes from. At its clean end the
+/// connection goes back to the pool; dropped before, the connection is closed.
+pub struct Answer<B: Sendable> {
+    body: Incoming,
+    /// `None` once the connection has gone back.
+    exchange: Option<Exchange<B>>,
+    pool: Rc<Pool<B>>,
+}
+
+impl<B: Sendable> Answer<B> {
+    pub(super) fn new(body: Incoming, exchange: Exchange<B>, pool: &Rc<Pool<B>>) -> Self {
+        let mut answer = Self {
+            body,
+            exchange: Some(exchange),
+            pool: Rc::clone(pool),
+        };
+        if answer.body.is_end_stream() {
+            answer.finish();
+        }
+        answer
+    }
+
+    fn finish(&mut self) {
+        if let Some(mut exchange) = self.exchange.take()
+            && exchange.settle()
+        {
+            self.pool.put(exchange);
+        }
+    }
+}
+
+impl<B: Sendable> Body for Answer<B> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        if let Some(exchange) = &mut this.exchange {
+            drive(&mut exchange.connection, cx);
+        }
+        let frame = Pin::new(&mut this.body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        match &frame {
+            Poll::Ready(None) => this.finish(),
+            Poll::Ready(Some(Ok(_))) if this.body.is_end_stream() => this.finish(),
+            Poll::Ready(Some(Err(_))) => this.exchange = None,
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,91 @@
+//! Headers that belong to one connection and must not be passed on.
+
+use http::header::{self, HeaderMap, HeaderName};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Removes the headers of one hop (RFC 9110 section 7.6.1): `connection`, what it names,
+/// and those that are of one hop although nothing names them.
+///
+/// `content-length` and `host` stay when `connection` names them: they are not of one hop,
+/// and dropping them at a sender's word is a way to smuggle.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONNECTION) {
+        strip_named(headers);
+    }
+    for name in [
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ] {
+        headers.remove(name);
+    }
+}
+
+fn strip_named(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    headers.remove(header::CONNECTION);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        (lines.iter())
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn what_belongs_to_one_hop_goes_and_the_rest_stays() {
+        let mut headers = map(&[
+            ("connection", "close, X-Secret-Hop ,, keep-alive"),
+            ("connection", "x-second"),
+            ("x-secret-hop", "1"),
+            ("x-second", "2"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eA=="),
+            ("te", "trailers"),
+            ("trailer", "x-sum"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("content-type", "application/json"),
+            ("anthropic-ratelimit-requests-remaining", "7"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(
+            left,
+            ["anthropic-ratelimit-requests-remaining", "content-type"]
+        );
+    }
+
+    #[test]
+    fn a_sender_cannot_have_the_framing_or_the_host_dropped() {
+        let mut headers = map(&[
+            ("connection", "content-length, host"),
+            ("content-length", "5"),
+            ("host", "a"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers.len(), 2);
+    }
+}

@@ -1,0 +1,85 @@
+//! Idle connections of one thread: last in, first out, bounded in number and age.
+
+use super::Sendable;
+use super::exchange::Exchange;
+use crate::telemetry::{Metrics, UpstreamConnection};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The idle connections. When there are too many, the one that has been idle longest goes.
+pub(super) struct Pool<B: Sendable> {
+    idle: RefCell<VecDeque<Idle<B>>>,
+    max_idle: usize,
+    keep_idle: Duration,
+    metrics: Arc<Metrics>,
+}
+
+struct Idle<B: Sendable> {
+    exchange: Exchange<B>,
+    since: Instant,
+}
+
+impl<B: Sendable> Pool<B> {
+    pub(super) fn new(max_idle: usize, keep_idle: Duration, metrics: Arc<Metrics>) -> Self {
+        Self {
+            idle: RefCell::default(),
+            max_idle,
+            keep_idle,
+            metrics,
+        }
+    }
+
+    /// The connection that was used last and is still good; dead ones on the way are
+    /// dropped.
+    pub(super) fn take(&self) -> Option<Exchange<B>> {
+        let counters = &self.metrics.upstream_connections;
+        loop {
+            let Idle { exchange, since } = self.idle.borrow_mut().pop_back()?;
+            self.metrics.idle_upstream_connections.dec();
+            if since.elapsed() > self.keep_idle {
+                continue;
+            }
+            if exchange.is_usable() {
+                counters.one(UpstreamConnection::Reused);
+                return Some(exchange);
+            }
+            counters.one(UpstreamConnection::Stale);
+        }
+    }
+
+    pub(super) fn put(&self, exchange: Exchange<B>) {
+        if self.max_idle == 0 {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= self.max_idle {
+            idle.pop_front();
+            self.metrics.idle_upstream_connections.dec();
+        }
+        idle.push_back(Idle {
+            exchange,
+            since: Instant::now(),
+        });
+        self.metrics.idle_upstream_connections.inc();
+    }
+
+    /// Drops what is too old or dead.
+    pub(super) fn reap(&self) {
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|Idle { exchange, since }| {
+            since.elapsed() <= self.keep_idle && exchange.is_usable()
+        });
+        let gone = i64::try_from(before - idle.len()).unwrap_or(i64::MAX);
+        self.metrics.idle_upstream_connections.dec_by(gone);
+    }
+}
+
+impl<B: Sendable> Drop for Pool<B> {
+    fn drop(&mut self) {
+        let left = i64::try_from(self.idle.get_mut().len()).unwrap_or(i64::MAX);
+        self.metrics.idle_upstream_connections.dec_by(left);
+    }
+}

@@ -1,0 +1,194 @@
+//! Where requests go and what they must carry there: the configuration made ready.
+
+use crate::config::{self, Credential};
+use crate::secret;
+use http::HeaderMap;
+use http::header::{self, HeaderName, HeaderValue};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+
+/// The upstream's address, its roots, its credential. Shared by all threads.
+pub struct Target {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    pub(super) connect_timeout: Duration,
+    pub(super) first_byte_timeout: Duration,
+    pub(super) max_idle: usize,
+    pub(super) keep_idle: Duration,
+    idle_timeout: Duration,
+    host_header: HeaderValue,
+    /// `None`: the client's passes.
+    credential: Option<(HeaderName, HeaderValue)>,
+}
+
+/// Why the configuration cannot be made ready. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The host is neither a name nor an address.
+    #[error("[upstream] {host:?} is neither a host name nor an address")]
+    Host {
+        /// What was configured.
+        host: String,
+    },
+    /// The CA file cannot be used.
+    #[error("[upstream] ca_file {path}: {problem}")]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system has no roots.
+    #[error(
+        "[upstream] the system has no root certificates ({problem}): install ca-certificates or set ca_file"
+    )]
+    NoSystemRoots {
+        /// What the search said.
+        problem: String,
+    },
+    /// rustls did not take the settings.
+    #[error("[upstream] TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The credential is not where the configuration says.
+    #[error("[upstream] credential: {0}")]
+    Credential(#[from] secret::Error),
+    /// The credential cannot stand in a header.
+    #[error("[upstream] credential: has a character that no header may carry, such as a newline")]
+    CredentialText,
+}
+
+impl Target {
+    /// Reads what the configuration names.
+    ///
+    /// # Errors
+    /// When a file or a variable is missing or of no use.
+    pub fn new(config: &config::Upstream) -> Result<Self, TargetError> {
+        let invalid_host = || TargetError::Host {
+            host: config.host.clone(),
+        };
+        let standard_port = if config.tls { 443 } else { 80 };
+        let host = match config.host.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => config.host.clone(),
+        };
+        let host_header = if config.port == standard_port {
+            host
+        } else {
+            format!("{host}:{}", config.port)
+        };
+        let tls = if config.tls {
+            let name = ServerName::try_from(config.host.clone()).map_err(|_| invalid_host())?;
+            Some((connector(config.ca_file.as_deref())?, name))
+        } else {
+            None
+        };
+        Ok(Self {
+            host: config.host.clone(),
+            port: config.port,
+            tls,
+            connect_timeout: config.connect_timeout,
+            first_byte_timeout: config.first_byte_timeout,
+            idle_timeout: config.idle_timeout,
+            max_idle: config.max_idle,
+            keep_idle: config.keep_idle,
+            host_header: HeaderValue::try_from(host_header).map_err(|_| invalid_host())?,
+            credential: credential(&config.credential)?,
+        })
+    }
+
+    /// How long a response may pause.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Duration {
+        self.idle_timeout
+    }
+
+    /// Makes a client's headers the upstream's: its host, its credential, no compression
+    /// (it would hold back events), nothing that belongs to the client's connection.
+    pub fn prepare(&self, headers: &mut HeaderMap) {
+        super::strip_hop_by_hop(headers);
+        headers.remove(header::EXPECT);
+        headers.insert(header::HOST, self.host_header.clone());
+        headers.insert(
+            header::ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        );
+        if let Some((name, value)) = &self.credential {
+            headers.remove(X_API_KEY);
+            headers.remove(header::AUTHORIZATION);
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+fn credential(config: &Credential) -> Result<Option<(HeaderName, HeaderValue)>, TargetError> {
+    let Credential::Replace { header, from } = config else {
+        return Ok(None);
+    };
+    let secret = from.read()?;
+    let value = if header == header::AUTHORIZATION {
+        HeaderValue::from_bytes(&[b"Bearer ", secret.expose()].concat())
+    } else {
+        HeaderValue::from_bytes(secret.expose())
+    };
+    let mut value = value.map_err(|_| TargetError::CredentialText)?;
+    // Prints as "Sensitive" wherever a header is printed.
+    value.set_sensitive(true);
+    Ok(Some((header.clone(), value)))
+}
+
+fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TargetError> {
+    let roots = match ca_file {
+        Some(path) => roots_of(path)?,
+        None => system_roots()?,
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn roots_of(path: &Path) -> Result<RootCertStore, TargetError> {
+    let refuse = |problem: String| TargetError::Roots {
+        path: path.to_owned(),
+        problem,
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| refuse(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refuse(error.to_string()))?;
+        (roots.add(certificate)).map_err(|error| refuse(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(refuse(
+            "holds no certificate; name a PEM bundle of the upstream's CA".to_owned(),
+        ));
+    }
+    Ok(roots)
+}
+
+fn system_roots() -> Result<RootCertStore, TargetError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // A bundle may hold a few that rustls does not take; the rest is good.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let problem = match found.errors.first() {
+            Some(error) => error.to_string(),
+            None => "none found".to_owned(),
+        };
+        return Err(TargetError::NoSystemRoots { problem });
+    }
+    Ok(roots)
+}

@@ -1,0 +1,80 @@
+//! How a request's body comes on, seen from the side by those who wait for the response.
+
+use std::cell::Cell;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a client may keep silent within its request's body.
+const CLIENT_SILENCE: Duration = Duration::from_secs(60);
+
+/// The progress of one body: written by the body, read by the one who sends it.
+#[derive(Debug)]
+pub struct Upload {
+    stage: Cell<Stage>,
+    since: Cell<Instant>,
+    fault: Cell<Option<Fault>>,
+}
+
+/// Why a body failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is larger than the configured limit.
+    TooLarge,
+    /// The client left or reset the stream within it.
+    ClientLeft,
+    /// The client kept silent within it for too long.
+    ClientSilent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The upstream is to take a piece.
+    UpstreamTakes,
+    /// The client is to send a piece.
+    ClientSends,
+}
+
+impl Default for Upload {
+    fn default() -> Self {
+        Self {
+            stage: Cell::new(Stage::UpstreamTakes),
+            since: Cell::new(Instant::now()),
+            fault: Cell::new(None),
+        }
+    }
+}
+
+impl Upload {
+    /// A piece, or the end, was handed to the upstream's connection.
+    pub fn passed(&self) {
+        self.since.set(Instant::now());
+        self.stage.set(Stage::UpstreamTakes);
+    }
+
+    /// There is nothing to hand over until the client sends more.
+    pub fn waits_for_client(&self) {
+        if self.stage.replace(Stage::ClientSends) == Stage::UpstreamTakes {
+            self.since.set(Instant::now());
+        }
+    }
+
+    /// The body failed.
+    pub fn fail(&self, fault: Fault) {
+        self.fault.set(Some(fault));
+    }
+
+    /// Why the body failed, if it did.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.get()
+    }
+
+    /// Since when someone is waited for, how long that may last, and whose fault it is
+    /// then; `limit` is how long the upstream may take.
+    pub(super) fn waiting(&self, limit: Duration) -> (Instant, Duration, Option<Fault>) {
+        match self.stage.get() {
+            Stage::UpstreamTakes => (self.since.get(), limit, None),
+            Stage::ClientSends => (self.since.get(), CLIENT_SILENCE, Some(Fault::ClientSilent)),
+        }
+    }
+}
