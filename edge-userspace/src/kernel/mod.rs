@@ -316,7 +316,7 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
 fn load_cure(error: &ProgramError) -> &'static str {
     match error.os_error() {
         Some(Errno::PERM | Errno::ACCESS) => {
-            "Run as root, or give the service CAP_BPF and CAP_NET_ADMIN; \
+            "Run as root, or give the service CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; \
              kernel.attach = \"off\" does without the kernel half."
         }
         _ => "`cargo xtask doctor` checks what the kernel half needs (Linux 6.1, BTF).",

@@ -33,7 +33,7 @@ pub enum ProgramError {
     #[error("the kernel refused the XDP object: {0}")]
     Load(#[from] Box<aya::EbpfError>),
     /// The verifier refused the program, or the caller may not load one.
-    #[error("the kernel refused the XDP program: {0}")]
+    #[error("the kernel refused the XDP program: {why}", why = brief(.0))]
     Program(#[from] Box<aya::programs::ProgramError>),
     /// A map operation failed.
     #[error("BPF map {map}: {source}")]
@@ -54,6 +54,27 @@ impl ProgramError {
     pub fn os_error(&self) -> Option<Errno> {
         os_error(self)
     }
+}
+
+/// The verifier's objection in one line; its whole log has thousands and goes to debug.
+fn brief(error: &aya::programs::ProgramError) -> String {
+    let aya::programs::ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = error
+    else {
+        return error.to_string();
+    };
+    let log = verifier_log.to_string();
+    tracing::debug!("the verifier's log:\n{log}");
+    // It ends with statistics; the objection is the line before them.
+    let statistics = ["verification time", "stack depth", "processed "];
+    let objection = (log.lines().rev())
+        .find(|line| !line.is_empty() && !statistics.iter().any(|s| line.starts_with(s)));
+    objection.map_or_else(
+        || io_error.to_string(),
+        |objection| format!("{io_error}: {objection}"),
+    )
 }
 
 fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
