@@ -202,6 +202,7 @@ async fn upkeep(thread: Rc<Thread>, shutdown: CancellationToken) {
 }
 
 fn begin(thread: &Rc<Thread>, connections: &TaskTracker, tcp: TcpStream, peer: SocketAddr) {
+    thread.shared.metrics.accepted_connections.one(());
     let Some(open) = thread.shared.open() else {
         let ends = &thread.shared.metrics.connection_ends;
         ends.one(ConnectionEnd::Limit);

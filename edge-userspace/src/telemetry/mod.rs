@@ -29,6 +29,8 @@ pub struct Metrics {
     pub verdicts: Counters<Verdict>,
     /// TLS handshakes by outcome.
     pub handshakes: Counters<Handshake>,
+    /// Connections that accept(2) gave us. What the kernel half refuses is not among them.
+    pub accepted_connections: Counters<()>,
     /// Connections that were given to HTTP, by lane.
     pub connections: Counters<Lane>,
     /// Connections open now, from accept on.
@@ -88,6 +90,7 @@ impl Metrics {
             registry: Registry::with_prefix("edge"),
             verdicts: Counters::default(),
             handshakes: Counters::default(),
+            accepted_connections: Counters::default(),
             connections: Counters::default(),
             open_connections: Gauge::default(),
             connection_ends: Counters::default(),
@@ -113,6 +116,11 @@ impl Metrics {
         let r = &mut registry;
         r.register("verdicts", "Hellos by verdict", self.verdicts.clone());
         r.register("handshakes", "TLS handshakes", self.handshakes.clone());
+        r.register(
+            "accepted_connections",
+            "Connections accepted",
+            self.accepted_connections.clone(),
+        );
         r.register(
             "connections",
             "Connections given to HTTP",

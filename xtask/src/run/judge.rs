@@ -147,8 +147,11 @@ fn tell_answer(answer: &Answer) -> String {
     if let Some(last) = answer.events.last() {
         text += &format!(", {} events, last {last}", answer.events.len());
     }
-    if let (Some(kind), Some(message)) = (&answer.error_type, &answer.message) {
-        text += &format!(" {kind}: {message}");
+    if let Some(message) = &answer.message {
+        text += &match &answer.error_type {
+            Some(kind) => format!(" {kind}: {message}"),
+            None => format!(": {message}"),
+        };
     }
     if let Some(failure) = &answer.failure {
         text += if text.is_empty() { "" } else { ", " };
@@ -184,13 +187,9 @@ fn differs(sees: Sees, report: &Report) -> Option<String> {
                     .get(1)
                     .is_some_and(|a| a.status.is_none() && a.failure.is_some())
         }
-        Sees::Closed => {
-            report.error.is_some()
-                || first.is_some_and(|a| {
-                    a.status.is_none()
-                        && !a.failure.as_deref().is_some_and(|f| f.contains("no alert"))
-                })
-        }
+        Sees::PlainError(status, part) => first.is_some_and(|a| {
+            a.status == Some(status) && a.message.as_deref().is_some_and(|m| m.contains(part))
+        }),
         // It left before the end, so it saw no end and no error either.
         Sees::Left => {
             report.error.is_none()

@@ -11,9 +11,16 @@ pub(super) fn body(act: Act) -> String {
     )
 }
 
-/// Request headers that set the model's pace.
-pub(super) fn headers(_act: Act) -> Vec<String> {
-    vec![]
+/// Request headers that set the model's pace: what is to be interrupted must last.
+pub(super) fn headers(act: Act) -> Vec<String> {
+    let headers: &[&str] = match act {
+        Act::LeaveBeforeFirstByte => &["x-demo-first-token-ms: 20000"],
+        Act::LeaveMidStream | Act::CancelStream | Act::BeRevoked => {
+            &["x-demo-inter-token-ms: 20", "x-demo-tokens: 1000"]
+        }
+        _ => &[],
+    };
+    headers.iter().map(|&header| header.to_owned()).collect()
 }
 
 /// What the model has counted.

@@ -139,8 +139,8 @@ pub(super) enum Sees {
     Error(u16, &'static str, &'static str),
     /// The same, after which the connection is dead.
     ErrorThenDead(u16, &'static str, &'static str),
-    /// The connection ends without an answer.
-    Closed,
+    /// Plain words: an HTTP error of this status whose text has this part.
+    PlainError(u16, &'static str),
     /// Nothing more: it has left, and the model noticed.
     Left,
     /// The stream ends with an `error` event of this type.

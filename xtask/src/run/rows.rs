@@ -198,7 +198,7 @@ fn wrong_requests() -> Vec<Row> {
         },
         Row {
             act: Act::NotTls,
-            sees: Sees::Closed,
+            sees: Sees::PlainError(400, "TLS"),
             token: Token::None,
             ..PLAIN
         },

@@ -147,23 +147,27 @@ fn words_of(error: &io::Error) -> String {
     inner.map_or_else(|| error.to_string(), |error| format!("{error:?}"))
 }
 
-/// Sends an HTTP request with no TLS around it and reports how the connection ends.
+/// Sends an HTTP request with no TLS around it and reports what comes back.
 pub(super) async fn speak_plainly(to: SocketAddr) -> io::Result<Answer> {
     let mut tcp = TcpStream::connect(to).await?;
     tcp.write_all(b"GET /v1/health HTTP/1.1\r\nhost: edge\r\n\r\n")
         .await?;
-    let mut answer = Vec::new();
-    let ended = tcp.take(4096).read_to_end(&mut answer).await;
-    let how = match ended {
-        Ok(_) => "closed".to_owned(),
-        Err(error) => error.to_string(),
+    let mut came = Vec::new();
+    // What came before a reset counts as well.
+    let ended = (&mut tcp).take(4096).read_to_end(&mut came).await;
+    let text = String::from_utf8_lossy(&came);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return match ended {
+            Err(error) if came.is_empty() => Err(error),
+            _ => Ok(Answer::failed(format!(
+                "{} bytes that are no HTTP",
+                came.len()
+            ))),
+        };
     };
-    Ok(Answer::failed(match answer[..] {
-        [] => how,
-        // A TLS record of type alert (RFC 8446 section 5.1): level and description at its end.
-        [21, .., level, description] if answer.len() == 7 => {
-            format!("TLS alert level {level}, description {description}, then {how}")
-        }
-        _ => format!("{} bytes that are no alert, then {how}", answer.len()),
-    }))
+    Ok(Answer {
+        status: head.split(' ').nth(1).and_then(|word| word.parse().ok()),
+        message: Some(body.trim().to_owned()),
+        ..Answer::default()
+    })
 }
