@@ -4,6 +4,7 @@
 //! so that outputs can be piped. Exit codes: 0 good, 1 failed, 2 wrong usage.
 
 mod check;
+mod demo_model;
 mod keys;
 mod moment;
 mod output;
@@ -30,6 +31,7 @@ enum Command {
     Keys(keys::Keys),
     Token(token::Token),
     Status(status::Status),
+    DemoModel(demo_model::DemoModel),
 }
 
 /// Runs the command that the arguments name.
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Keys(keys) => keys.run(),
         Command::Token(token) => token.run(),
         Command::Status(status) => status.run(),
+        Command::DemoModel(demo_model) => demo_model.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
