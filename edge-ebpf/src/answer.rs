@@ -7,7 +7,7 @@
 use aya_ebpf::{
     EbpfContext,
     bindings::xdp_action::{XDP_DROP, XDP_TX},
-    helpers::generated::{bpf_xdp_adjust_tail, bpf_xdp_get_buff_len},
+    helpers::generated::bpf_xdp_adjust_tail,
     programs::XdpContext,
 };
 use edge_common::policy::{Answer, Counter, Settings};
@@ -193,10 +193,8 @@ fn send<const ALERT: bool>(
 
 #[inline(always)]
 fn resize(ctx: &XdpContext, bytes: u32) -> Option<()> {
-    // SAFETY: the context is the program's own. The length is asked for, not computed
-    // from the packet pointers: frames may lie in several buffers.
-    let now = unsafe { bpf_xdp_get_buff_len(ctx.as_ptr().cast()) };
-    // SAFETY: as above; packet pointers are read anew afterwards.
+    let now = packet::frame_bytes(ctx);
+    // SAFETY: the context is the program's own; packet pointers are read anew afterwards.
     let failed = unsafe { bpf_xdp_adjust_tail(ctx.as_ptr().cast(), bytes as i32 - now as i32) };
     (failed == 0).then_some(())
 }

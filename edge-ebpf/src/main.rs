@@ -73,7 +73,7 @@ fn decide(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Reaso
     let source = source::Payload::new(ctx, scratch);
     scratch.hello.restart(&source);
     let scanned = scratch.hello.advance(&source);
-    if source.cut_short(scanned) {
+    if source.cut_short(ctx, scratch, scanned) {
         return Reason::NotLinear;
     }
     let Some(now_s) = maps::now_s(settings) else {

@@ -4,7 +4,7 @@
 //! TCP with options. Everything else passes under a reason of its own. Checksums are not
 //! looked at: on veth and with offloads they are not there yet.
 
-use aya_ebpf::programs::XdpContext;
+use aya_ebpf::{EbpfContext as _, helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use core::arch::asm;
 use edge_common::client_hello::ClientHello;
 use edge_common::flow::FlowKey;
@@ -184,6 +184,14 @@ pub(crate) fn end(ctx: &XdpContext) -> usize {
     // SAFETY: as above; `data_end` is the second field.
     unsafe { asm!("{0} = *(u32 *)({1} + 4)", out(reg) end, in(reg) ctx.ctx, options(nostack)) }
     end as usize
+}
+
+/// The frame's length in bytes, over all its buffers (Linux 5.18).
+#[inline(always)]
+pub(crate) fn frame_bytes(ctx: &XdpContext) -> u32 {
+    // SAFETY: the context is the program's own. The length is asked for, not computed from
+    // the packet pointers: frames may lie in several buffers.
+    unsafe { bpf_xdp_get_buff_len(ctx.as_ptr().cast()) as u32 }
 }
 
 // The packet is read and written as volatile: the compiler must not merge, widen or move

@@ -9,9 +9,15 @@ use crate::packet::{self, Scratch};
 /// Offsets into the payload are bounded by this mask, which gives the verifier a range.
 /// It changes none: the scanner reads nothing beyond the record, 2^14 bytes and a header.
 const OFFSET_MASK: u64 = 0x7fff;
+/// And lengths by this one: an IP packet's is 16 bits.
+const LENGTH_MASK: u64 = 0xffff;
 
 pub(crate) struct Payload {
-    start: usize,
+    /// Address of the byte before the payload, the last of the TCP header. From there the
+    /// check for one byte is one for two: on Linux 6.1 a check for one comes out as `>=`,
+    /// from which its verifier learns nothing.
+    before: usize,
+    /// Address just after the frame's linear part.
     end: usize,
     bytes: u32,
 }
@@ -19,22 +25,32 @@ pub(crate) struct Payload {
 impl Payload {
     #[inline(always)]
     pub(crate) fn new(ctx: &XdpContext, scratch: &Scratch) -> Self {
-        let start = packet::start(ctx) + (scratch.payload_at & packet::MAX_HEADERS_MASK) as usize;
+        let at = scratch.payload_at.wrapping_sub(1) & packet::MAX_HEADERS_MASK;
         Self {
-            start,
+            before: packet::start(ctx) + at as usize,
             end: packet::end(ctx),
             bytes: scratch.payload_bytes,
         }
     }
 
-    /// Whether the scan ended because part of the packet is not in the linear part,
-    /// rather than because the segment ends.
+    /// Whether what `scanned` says may be so only because the program does not see the
+    /// segment's end: the scan ran into the end of the linear part, or skipped beyond it
+    /// to a hello's end that the frame does not have.
     #[inline(always)]
-    pub(crate) fn cut_short(&self, scanned: Scanned) -> bool {
+    pub(crate) fn cut_short(&self, ctx: &XdpContext, scratch: &Scratch, scanned: Scanned) -> bool {
         // The sum is hidden from the compiler, which would make a difference of pointers
         // of it; the verifier forbids that.
-        let after = self.start + (u64::from(self.bytes) & OFFSET_MASK) as usize;
-        matches!(scanned, Scanned::Incomplete) && packet::opaque(after as u64) as usize > self.end
+        let last = self.before + (u64::from(self.bytes) & LENGTH_MASK) as usize;
+        if (packet::opaque(last as u64) as usize) < self.end {
+            return false;
+        }
+        match scanned {
+            Scanned::Incomplete => true,
+            Scanned::Found | Scanned::Absent => {
+                packet::frame_bytes(ctx) < scratch.payload_at + scratch.payload_bytes
+            }
+            _ => false,
+        }
     }
 
     /// Address of `count` readable bytes at `at`.
@@ -44,11 +60,11 @@ impl Payload {
             return None;
         }
         // Opaque, for the compiler would drop a mask that it knows to change nothing.
-        let address = self.start + (packet::opaque(u64::from(at)) & OFFSET_MASK) as usize;
-        if address + count as usize > self.end {
+        let address = self.before + (packet::opaque(u64::from(at)) & OFFSET_MASK) as usize;
+        if address + 1 + count as usize > self.end {
             None
         } else {
-            Some(address)
+            Some(address + 1)
         }
     }
 }
@@ -61,14 +77,7 @@ impl Source for Payload {
 
     #[inline(always)]
     fn u8(&self, at: u32) -> Option<u8> {
-        // Two bytes are checked where one would do: on Linux 6.1 the comparison for one
-        // comes out as `>=`, from which its verifier learns nothing. Where there is no
-        // second byte, the first is read by way of the one before it.
-        if let Some(address) = self.reach(at, 2) {
-            return Some(packet::read_u8(address));
-        }
-        let address = self.reach(at.checked_sub(1)?, 2)?;
-        Some(packet::read_u8(address + 1))
+        Some(packet::read_u8(self.reach(at, 1)?))
     }
 
     #[inline(always)]
