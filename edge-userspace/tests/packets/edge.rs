@@ -1,0 +1,239 @@
+//! The real object in the real kernel, attached to nothing, at a time of the test's own.
+
+use super::case::{Answer, Common, Heartbeat, Key, Wish};
+use aya::maps::{MapData, RingBuf};
+use edge_common::flow::{Event, FlowKey};
+use edge_common::policy::{self, Clock, Counter, KeyPolicy, Reason, Settings, Verdict};
+use edge_common::token::KeyId;
+use edge_userspace::kernel::{ClockMap, Program, clock_now, named, object};
+use std::collections::BTreeMap;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+pub(crate) struct Edge {
+    program: Program,
+    clock: ClockMap,
+    events: RingBuf<MapData>,
+    now_s: u64,
+    wish: Option<Wish>,
+    /// What the counters showed after the last run.
+    counters: Vec<u64>,
+}
+
+/// What one run did.
+pub(crate) struct Seen {
+    pub(crate) action: u32,
+    pub(crate) frame: Vec<u8>,
+    /// By name, those that moved.
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Seen {
+    /// The one reason that was counted.
+    pub(crate) fn reason(&self) -> Reason {
+        let mut reasons = Reason::ALL
+            .iter()
+            .filter(|r| self.counters.contains_key(r.name()));
+        let reason = reasons.next().expect("a reason was counted");
+        assert!(reasons.next().is_none(), "two reasons: {:?}", self.counters);
+        *reason
+    }
+}
+
+impl Edge {
+    /// Loads the object with the fixtures' keys and ports.
+    pub(crate) fn load(common: &Common) -> Self {
+        let mut program = Program::load(object::OBJECT, 1000).unwrap();
+        program.set_ports(&common.ports).unwrap();
+        for key in &common.keys {
+            let (id, policy) = policy(key);
+            assert!(program.put_key(id, &policy).unwrap());
+        }
+        Self {
+            clock: program.take_clock().unwrap(),
+            events: program.take_events().unwrap(),
+            counters: program.counters().unwrap(),
+            program,
+            now_s: common.now_s,
+            wish: None,
+        }
+    }
+
+    /// Runs the program once on a frame.
+    pub(crate) fn run(&mut self, wish: &Wish, frame: &[u8]) -> Seen {
+        if self.wish.as_ref() != Some(wish) {
+            self.program
+                .set_settings(&settings(wish, u32::MAX))
+                .unwrap();
+            self.wish = Some(wish.clone());
+        }
+        // The program's second is ours as long as nothing holds us up for half of one.
+        for _ in 0..100 {
+            let before = clock_now().heartbeat_ns;
+            self.clock.set(&self.time(wish, before)).unwrap();
+            let run = self.program.test_run(Program::EDGE, frame, 1).unwrap();
+            let held_up = clock_now().heartbeat_ns - before > SECOND_NS * 2 / 5;
+            let counters = self.moved();
+            let events = self.drain();
+            if !held_up {
+                let (action, frame) = (run.action, run.frame);
+                return Seen {
+                    action,
+                    frame,
+                    counters,
+                    events,
+                };
+            }
+        }
+        panic!("the machine is too busy to run a program within half a second");
+    }
+
+    /// Runs the program many times on a frame that it does not change; events stay in the
+    /// ring. Returns the counters that moved.
+    pub(crate) fn repeat(
+        &mut self,
+        wish: &Wish,
+        events_per_second: u32,
+        frame: &[u8],
+        times: u32,
+    ) -> BTreeMap<String, u64> {
+        self.wish = None;
+        self.program
+            .set_settings(&settings(wish, events_per_second))
+            .unwrap();
+        self.clock
+            .set(&self.time(wish, clock_now().heartbeat_ns))
+            .unwrap();
+        self.program.test_run(Program::EDGE, frame, times).unwrap();
+        self.moved()
+    }
+
+    /// Takes the events out of the ring.
+    pub(crate) fn drain(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(item) = self.events.next() {
+            events.push(decode(&item));
+        }
+        events
+    }
+
+    /// How many instructions the verifier walked.
+    pub(crate) fn verified_instructions(&mut self) -> Option<u32> {
+        self.program.verified_instructions(Program::EDGE).unwrap()
+    }
+
+    /// The invariants over all that was counted since the load.
+    pub(crate) fn assert_sums(&self) {
+        let of = |counter: Counter| self.counters[counter as usize];
+        let sum = |verdict: Verdict| -> u64 {
+            let reasons = Reason::ALL
+                .iter()
+                .filter(|reason| reason.verdict() == verdict);
+            reasons.map(|reason| self.counters[*reason as usize]).sum()
+        };
+        let rejected = sum(Verdict::Reject);
+        let hellos =
+            sum(Verdict::Accept) + rejected + sum(Verdict::Legacy) + sum(Verdict::Undecided);
+        assert_eq!(of(Counter::Hellos), hellos);
+        assert_eq!(of(Counter::Packets), hellos + sum(Verdict::Pass));
+        let answered =
+            of(Counter::AnsweredAlert) + of(Counter::AnsweredRst) + of(Counter::AnsweredDrop);
+        assert_eq!(rejected, answered + of(Counter::AnswerFailed));
+        let events =
+            of(Counter::EventsSent) + of(Counter::EventsSuppressed) + of(Counter::EventsLost);
+        assert_eq!(events, hellos, "events were on all the time");
+        let names = Reason::ALL
+            .iter()
+            .map(|r| *r as usize)
+            .chain(Counter::ALL.iter().map(|c| *c as usize));
+        let named: Vec<_> = names.collect();
+        for (slot, value) in self.counters.iter().enumerate() {
+            assert!(
+                named.contains(&slot) || *value == 0,
+                "slot {slot} has no name and counts"
+            );
+        }
+    }
+
+    /// How many packets the program has seen.
+    pub(crate) fn packets(&self) -> u64 {
+        self.counters[Counter::Packets as usize]
+    }
+
+    fn moved(&mut self) -> BTreeMap<String, u64> {
+        let now = self.program.counters().unwrap();
+        let before = std::mem::replace(&mut self.counters, now);
+        let moved = named(&self.counters).zip(named(&before));
+        let moved = moved.map(|((name, now), (_, before))| (name.to_owned(), now - before));
+        moved.filter(|(_, count)| *count != 0).collect()
+    }
+
+    /// Half past the second that it is to be.
+    fn time(&self, wish: &Wish, monotonic_ns: u64) -> Clock {
+        let unix_ns = self.now_s * SECOND_NS + SECOND_NS / 2;
+        let too_old = (wish.heartbeat_max_age_s + 1) * SECOND_NS;
+        Clock {
+            unix_offset_ns: unix_ns.wrapping_sub(monotonic_ns),
+            heartbeat_ns: match wish.heartbeat {
+                Heartbeat::Fresh => monotonic_ns,
+                Heartbeat::Ahead => monotonic_ns + SECOND_NS,
+                // 0 would say that there was none; the subtraction wraps on a young machine,
+                // which is as old.
+                Heartbeat::Stale => monotonic_ns.wrapping_sub(too_old).max(1),
+                Heartbeat::Never => 0,
+            },
+        }
+    }
+}
+
+/// The settings as the kernel reads them.
+fn settings(wish: &Wish, events_per_second: u32) -> Settings {
+    Settings {
+        heartbeat_max_age_ns: wish.heartbeat_max_age_s * SECOND_NS,
+        window_back_s: wish.window_back_s,
+        window_ahead_s: wish.window_ahead_s,
+        answer: match wish.answer {
+            Answer::Alert => policy::Answer::Alert,
+            Answer::Rst => policy::Answer::Rst,
+            Answer::Drop => policy::Answer::Drop,
+        } as u32,
+        deny_legacy: u32::from(wish.deny_legacy),
+        policy_complete: u32::from(wish.policy_complete),
+        events_per_second,
+    }
+}
+
+/// A key of the data as the kernel holds it.
+pub(crate) fn policy(key: &Key) -> (KeyId, KeyPolicy) {
+    let mac: [u8; 16] = hex::decode(&key.mac_key).unwrap().try_into().unwrap();
+    let word = |at: usize| u64::from_le_bytes(mac[at..at + 8].try_into().unwrap());
+    let policy = KeyPolicy {
+        mac_key: [word(0), word(8)],
+        not_before_s: key.not_before_s,
+        not_after_s: key.not_after_s,
+        flags: if key.revoked { KeyPolicy::REVOKED } else { 0 },
+    };
+    (KeyId::from_hex(&key.key_id).unwrap(), policy)
+}
+
+fn decode(bytes: &[u8]) -> Event {
+    assert_eq!(bytes.len(), size_of::<Event>());
+    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap());
+    let address = |at: usize| std::array::from_fn(|word| u32_at(at + 4 * word));
+    Event {
+        monotonic_ns: u64_at(0),
+        key_id: KeyId(u64_at(8)),
+        flow: FlowKey {
+            client: address(16),
+            server: address(32),
+            client_port_be: u16_at(48),
+            server_port_be: u16_at(50),
+            padding: u32_at(52),
+        },
+        reason: u32_at(56),
+        payload_bytes: u32_at(60),
+    }
+}
