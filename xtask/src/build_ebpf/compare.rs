@@ -184,3 +184,87 @@ fn target(
     let section = file.section_by_index(section)?;
     Ok(format!("{}+{}", section.name()?, symbol.address()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::write::{Object, Relocation, Symbol, SymbolSection};
+    use object::{Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind};
+    use object::{SymbolFlags, SymbolKind, SymbolScope};
+
+    /// An object like ours: one program that uses one of two maps.
+    fn object(code: &[u8], maps: &[u8], used: &str) -> Vec<u8> {
+        let mut file = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
+        let xdp = file.add_section(Vec::new(), b"xdp".into(), SectionKind::Text);
+        file.append_section_data(xdp, code, 8);
+        let section = file.add_section(Vec::new(), b"maps".into(), SectionKind::Data);
+        file.append_section_data(section, maps, 4);
+        let mut add = |name: &str, value, kind, section| {
+            file.add_symbol(Symbol {
+                name: name.into(),
+                value,
+                size: 8,
+                kind,
+                scope: SymbolScope::Linkage,
+                weak: false,
+                section: SymbolSection::Section(section),
+                flags: SymbolFlags::None,
+            })
+        };
+        add("edge_xdp", 0, SymbolKind::Text, xdp);
+        let ids = [("KEYS", 0), ("PORTS", 8)]
+            .map(|(name, value)| (name, add(name, value, SymbolKind::Data, section)));
+        let (_, symbol) = ids.into_iter().find(|(name, _)| *name == used).unwrap();
+        let flags = RelocationFlags::Elf {
+            r_type: elf::R_BPF_64_64,
+        };
+        file.add_relocation(
+            xdp,
+            Relocation {
+                offset: 8,
+                symbol,
+                addend: 0,
+                flags,
+            },
+        )
+        .unwrap();
+        file.write().unwrap()
+    }
+
+    fn difference(other: &[u8]) -> Option<String> {
+        first_difference(&object(&[7; 24], &[1; 16], "KEYS"), other).unwrap()
+    }
+
+    #[test]
+    fn equal_objects_have_no_difference() {
+        assert_eq!(difference(&object(&[7; 24], &[1; 16], "KEYS")), None);
+    }
+
+    #[test]
+    fn the_first_other_instruction_is_named() {
+        let mut code = [7; 24];
+        code[17] = 8;
+        let said = difference(&object(&code, &[1; 16], "KEYS")).unwrap();
+        assert!(
+            said.starts_with("section xdp, instruction 2 in edge_xdp: prebuilt 07"),
+            "{said}"
+        );
+        let said = difference(&object(&[7; 32], &[1; 16], "KEYS")).unwrap();
+        assert_eq!(said, "section xdp, length: prebuilt 24 bytes, fresh 32");
+    }
+
+    #[test]
+    fn another_map_in_a_relocation_is_a_difference() {
+        let said = difference(&object(&[7; 24], &[1; 16], "PORTS")).unwrap();
+        assert!(said.contains("relocation 0"), "{said}");
+        assert!(said.contains("KEYS") && said.contains("PORTS"), "{said}");
+    }
+
+    #[test]
+    fn another_map_definition_is_a_difference() {
+        let mut maps = [1; 16];
+        maps[4] = 2;
+        let said = difference(&object(&[7; 24], &maps, "KEYS")).unwrap();
+        assert!(said.starts_with("section maps, byte 4"), "{said}");
+    }
+}
