@@ -1,1 +1,202 @@
-//! The admin address: `/metrics`, `/livez`, `/readyz`, `/status`.
+//! Lets people look in: `/metrics`, `/livez`, `/readyz` and `/status` over plain HTTP/1.1.
+//!
+//! It answers everyone who can connect and changes nothing, so it listens on loopback unless
+//! told otherwise. Connections, heads and times are bounded: who overruns them is closed.
+
+mod collect;
+mod status;
+
+pub use collect::{Collect, Target};
+pub use status::Status;
+
+use crate::kernel;
+use crate::keys::{Keyring, watch::Watch};
+use crate::telemetry::{self, Metrics};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Connections at a time; more wait in the backlog.
+const MAX_CONNECTIONS: usize = 64;
+/// A request's head must be there within this time, also on a connection that is kept.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest head.
+const MAX_HEAD_BYTES: usize = 16_384;
+/// Longest life of a connection.
+const MAX_LIFE: Duration = Duration::from_secs(600);
+/// After an accept that failed for want of descriptors, trying again at once only spins.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Everything that can be looked at.
+pub struct View {
+    /// The configuration's path.
+    pub config: PathBuf,
+    /// When the daemon started.
+    pub started: Instant,
+    /// Where clients connect.
+    pub listen: Vec<SocketAddr>,
+    /// The keys.
+    pub keyring: Arc<Keyring>,
+    /// The key store.
+    pub store: Watch,
+    /// A fresh look at the kernel half.
+    pub kernel: Box<dyn Fn() -> kernel::Status + Send + Sync>,
+    /// What the data path counts.
+    pub metrics: Arc<Metrics>,
+    /// How far the daemon is.
+    pub phase: Phase,
+}
+
+/// How far the daemon is; shared with those who look.
+#[derive(Clone, Debug, Default)]
+pub struct Phase(Arc<AtomicU8>);
+
+// 0, the default, is the start.
+const SERVING: u8 = 1;
+const STOPPING: u8 = 2;
+
+impl Phase {
+    /// Connections are served from now on.
+    pub fn serving(&self) {
+        self.0.store(SERVING, Ordering::Relaxed);
+    }
+
+    /// No new connections are taken from now on.
+    pub fn stopping(&self) {
+        self.0.store(STOPPING, Ordering::Relaxed);
+    }
+
+    /// `ready`, or why not.
+    ///
+    /// # Errors
+    /// Why connections are not served.
+    pub fn ready(&self) -> Result<&'static str, &'static str> {
+        match self.0.load(Ordering::Relaxed) {
+            SERVING => Ok("ready"),
+            STOPPING => Err("stopping: no new connections, running streams may end"),
+            _ => Err("starting: not serving yet"),
+        }
+    }
+}
+
+/// Answers on `socket` until `shutdown`; what runs then is cut, it is only about us.
+///
+/// # Errors
+/// When the socket cannot be used at all.
+pub async fn serve(
+    socket: TcpListener,
+    view: Arc<View>,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(socket)?;
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            accepted = next => accepted,
+        };
+        match accepted {
+            (Ok(place), Ok((tcp, _))) => {
+                let (view, shutdown) = (Arc::clone(&view), shutdown.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = shutdown.cancelled() => {}
+                        () = answer_all(tcp, place, view) => {}
+                    }
+                });
+            }
+            (_, accepted) => {
+                if let Err(error) = accepted {
+                    tracing::warn!(%error, "the admin address could not accept");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn answer_all(tcp: TcpStream, _place: OwnedSemaphorePermit, view: Arc<View>) {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let response = answer(&view, request.method(), request.uri().path());
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(tcp), service);
+    // Errors are the asker's: it left, or spoke no HTTP.
+    let _ = tokio::time::timeout(MAX_LIFE, connection).await;
+}
+
+fn answer(view: &View, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    if method != Method::GET && method != Method::HEAD {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
+        let allow = header::HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(header::ALLOW, allow);
+        return response;
+    }
+    match path {
+        "/livez" => text(StatusCode::OK, "alive\n"),
+        "/readyz" => match view.phase.ready() {
+            Ok(ready) => text(StatusCode::OK, format!("{ready}\n")),
+            Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        },
+        "/metrics" => respond(
+            StatusCode::OK,
+            telemetry::CONTENT_TYPE,
+            view.metrics.render(),
+        ),
+        "/status" => match serde_json::to_string_pretty(&Status::of(view)) {
+            Ok(json) => respond(StatusCode::OK, "application/json", json + "\n"),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        },
+        _ => text(
+            StatusCode::NOT_FOUND,
+            "there are /metrics, /livez, /readyz and /status\n",
+        ),
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    respond(status, "text/plain; charset=utf-8", text)
+}
+
+fn respond(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static(content_type),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        header::HeaderValue::from_static("no-store"),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ mod output;
 mod run;
 mod status;
 mod token;
+mod verify_layer;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -32,6 +33,7 @@ enum Command {
     Token(token::Token),
     Status(status::Status),
     DemoModel(demo_model::DemoModel),
+    VerifyLayer(verify_layer::VerifyLayer),
 }
 
 /// Runs the command that the arguments name.
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Token(token) => token.run(),
         Command::Status(status) => status.run(),
         Command::DemoModel(demo_model) => demo_model.run(),
+        Command::VerifyLayer(verify_layer) => verify_layer.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

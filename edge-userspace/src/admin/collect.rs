@@ -1,0 +1,259 @@
+//! Metrics that are read when they are asked for: the kernel half, the keys, the process.
+//!
+//! What the data path counts is in [`crate::telemetry`].
+
+use super::View;
+use crate::kernel;
+use edge_common::policy::{Counter, Reason, Verdict};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Registered before the daemon serves; shows nothing until [`Target::set`] says of what.
+pub struct Collect(Target);
+
+/// Where a [`Collect`] looks.
+#[derive(Clone, Default)]
+pub struct Target(Arc<OnceLock<Weak<View>>>);
+
+impl Target {
+    /// From now on `view` is shown. The first one stays.
+    pub fn set(&self, view: &Arc<View>) {
+        let _ = self.0.set(Arc::downgrade(view));
+    }
+}
+
+impl Collect {
+    /// Looks where `target` will be set to.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self(target)
+    }
+}
+
+impl fmt::Debug for Collect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collect")
+    }
+}
+
+impl Collector for Collect {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(view) = self.0.0.get().and_then(Weak::upgrade) else {
+            return Ok(());
+        };
+        let mut families = Families(encoder);
+        process(&view, &mut families)?;
+        keys(&view, &mut families)?;
+        kernel(&(view.kernel)(), &mut families)
+    }
+}
+
+fn process(view: &View, families: &mut Families<'_>) -> fmt::Result {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    families.gauges("build_info", "The daemon's version.", [(version, 1)])?;
+    let uptime_s = view.started.elapsed().as_secs();
+    let now_s = (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0, |now| now.as_secs());
+    families.gauge(
+        "start_time_seconds",
+        "When the daemon started, Unix time.",
+        now_s - uptime_s,
+    )?;
+    families.gauge(
+        "ready",
+        "1 while connections are served.",
+        u64::from(view.phase.ready().is_ok()),
+    )
+}
+
+fn keys(view: &View, families: &mut Families<'_>) -> fmt::Result {
+    let snapshot = view.keyring.snapshot();
+    let store = view.store.status();
+    families.gauge("keys", "Keys in the table.", snapshot.len() as u64)?;
+    families.gauge(
+        "keys_capacity",
+        "Most keys that the table takes.",
+        snapshot.capacity() as u64,
+    )?;
+    families.gauge(
+        "keys_refused_for_capacity",
+        "Keys of the store that had no room.",
+        snapshot.refused_for_capacity(),
+    )?;
+    families.gauge(
+        "keys_complete",
+        "1 while every key of the store is in the table.",
+        u64::from(snapshot.complete()),
+    )?;
+    families.counter(
+        "keys_changes",
+        "Batches that changed the table.",
+        snapshot.generation(),
+    )?;
+    families.gauge(
+        "key_store_records",
+        "Records in the key store, dead ones too.",
+        store.records,
+    )?;
+    families.gauge(
+        "key_store_applied_seconds",
+        "When the store's last change was taken, Unix time.",
+        store.applied_at_s,
+    )?;
+    families.counter(
+        "key_store_errors",
+        "Times that the key store was refused.",
+        store.errors,
+    )?;
+    families.gauge(
+        "key_store_failing",
+        "1 while the key store is refused and older keys are in use.",
+        u64::from(store.error.is_some()),
+    )
+}
+
+fn kernel(status: &kernel::Status, families: &mut Families<'_>) -> fmt::Result {
+    let attached = (status.interfaces.iter()).map(|interface| {
+        (
+            [("interface", &*interface.name), ("mode", interface.mode)],
+            1,
+        )
+    });
+    families.gauges(
+        "kernel_attached",
+        "Interfaces with the XDP program.",
+        attached,
+    )?;
+    families.gauge(
+        "kernel_keys",
+        "Keys in the kernel's policy map.",
+        status.keys,
+    )?;
+    families.gauge(
+        "kernel_policy_complete",
+        "1 while the kernel may refuse unknown keys.",
+        u64::from(status.policy_complete),
+    )?;
+    let value = |name: &str| {
+        let found = status.counters.iter().find(|(other, _)| *other == name);
+        found.map_or(0, |(_, value)| *value)
+    };
+    let verdicts = (Reason::ALL.iter()).map(|reason| {
+        let labels = [
+            ("verdict", verdict_name(reason.verdict())),
+            ("reason", reason.name()),
+        ];
+        (labels, value(reason.name()))
+    });
+    families.counters(
+        "kernel_verdicts",
+        "Packets and hellos by the kernel's verdict and its reason.",
+        verdicts,
+    )?;
+    for (name, help, counter) in [
+        (
+            "kernel_packets",
+            "Packets that entered the XDP program.",
+            Counter::Packets,
+        ),
+        (
+            "kernel_hellos",
+            "ClientHellos that the kernel saw.",
+            Counter::Hellos,
+        ),
+    ] {
+        families.counter(name, help, value(counter.name()))?;
+    }
+    let labelled = |pairs: &[(&'static str, Counter)], label: &'static str| -> Vec<_> {
+        let series = pairs
+            .iter()
+            .map(|(text, counter)| ([(label, *text)], value(counter.name())));
+        series.collect()
+    };
+    let answers = [
+        ("alert", Counter::AnsweredAlert),
+        ("rst", Counter::AnsweredRst),
+        ("drop", Counter::AnsweredDrop),
+        ("failed", Counter::AnswerFailed),
+    ];
+    families.counters(
+        "kernel_answers",
+        "Refused hellos by answer.",
+        labelled(&answers, "answer"),
+    )?;
+    let events = [
+        ("sent", Counter::EventsSent),
+        ("suppressed", Counter::EventsSuppressed),
+        ("lost", Counter::EventsLost),
+    ];
+    families.counters(
+        "kernel_events",
+        "Sampled verdicts by outcome.",
+        labelled(&events, "outcome"),
+    )
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Accept => "accept",
+        Verdict::Reject => "reject",
+        Verdict::Legacy => "legacy",
+        Verdict::Undecided => "undecided",
+        Verdict::Pass => "pass",
+    }
+}
+
+type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
+
+/// Writes families one after the other.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let gauge = ConstGauge::new(whole(value));
+        let encoder = (self.0).encode_descriptor(name, help, None, gauge.metric_type())?;
+        gauge.encode(encoder)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let counter = ConstCounter::new(value);
+        let encoder = (self.0).encode_descriptor(name, help, None, counter.metric_type())?;
+        counter.encode(encoder)
+    }
+
+    fn gauges<'a, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (Labels<'a, N>, u64)>,
+    ) -> fmt::Result {
+        let mut family = (self.0).encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in series {
+            ConstGauge::new(whole(value)).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn counters<'a, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (Labels<'a, N>, u64)>,
+    ) -> fmt::Result {
+        let mut family = (self.0).encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in series {
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gauges are signed; none of ours comes near the bound.
+fn whole(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,86 @@
+//! What `/status` says, for `edge status` and for programs.
+
+use super::View;
+use crate::kernel::{self, object};
+use crate::keys::watch;
+use crate::telemetry;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// One look at the daemon.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: &'static str,
+    /// Its process id.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// `ready`, or why not.
+    pub ready: &'static str,
+    /// The configuration's path.
+    pub config: PathBuf,
+    /// Where clients connect.
+    pub listen: Vec<SocketAddr>,
+    /// The kernel half.
+    pub kernel: Kernel,
+    /// The table of keys and the store behind it.
+    pub keys: Keys,
+    /// What the data path has done.
+    pub traffic: telemetry::Summary,
+}
+
+/// The kernel half, and what program it is.
+#[derive(Debug, Serialize)]
+pub struct Kernel {
+    /// Mode, interfaces, counters.
+    #[serde(flatten)]
+    pub status: kernel::Status,
+    /// What the XDP object was built from and with.
+    pub object: &'static str,
+}
+
+/// The table of keys and the store behind it.
+#[derive(Debug, Serialize)]
+pub struct Keys {
+    /// Keys in the table.
+    pub keys: u64,
+    /// Most that it takes.
+    pub capacity: u64,
+    /// Keys of the store that had no room.
+    pub refused_for_capacity: u64,
+    /// Whether every key of the store is in the table.
+    pub complete: bool,
+    /// Counts the batches that changed the table.
+    pub generation: u64,
+    /// The store.
+    pub store: watch::Status,
+}
+
+impl Status {
+    pub(super) fn of(view: &View) -> Self {
+        let snapshot = view.keyring.snapshot();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            uptime_s: view.started.elapsed().as_secs(),
+            ready: view.phase.ready().unwrap_or_else(|why| why),
+            config: view.config.clone(),
+            listen: view.listen.clone(),
+            kernel: Kernel {
+                status: (view.kernel)(),
+                object: object::PROVENANCE,
+            },
+            keys: Keys {
+                keys: snapshot.len() as u64,
+                capacity: snapshot.capacity() as u64,
+                refused_for_capacity: snapshot.refused_for_capacity(),
+                complete: snapshot.complete(),
+                generation: snapshot.generation(),
+                store: view.store.status(),
+            },
+            traffic: view.metrics.summary(),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Puts the parts together: start, serve, drain, stop.
+//!
+//! The order of the start is the point: everything that can be wrong is found before the
+//! kernel half is attached, so that a daemon that does not start leaves nothing behind.
+//! Configuration → logs → keys → sockets → certificate and upstream → kernel half → those who
+//! follow key changes → serving threads → admin → ready.
+
+mod log;
+mod threads;
+
+use crate::admin::{self, Collect, Phase, Target, View};
+use crate::config::{self, Config};
+use crate::kernel::{self, KernelHalf};
+use crate::keys::store::follow::Follower;
+use crate::keys::{self, Keyring, watch::Watch};
+use crate::listener::{self, BindError};
+use crate::session::Sessions;
+use crate::telemetry::Metrics;
+use sd_notify::NotifyState;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use threads::Threads;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// After the drain timeout, which each connection keeps by itself, the threads get this
+/// long to come to their end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why the daemon did not start, or did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The log's filter.
+    #[error("log.filter: {0}")]
+    Log(#[from] tracing_subscriber::filter::ParseError),
+    /// The key store.
+    #[error("keys.store: {0}")]
+    Keys(#[from] keys::store::Error),
+    /// An address for clients.
+    #[error("listen.addresses: {0}")]
+    Listen(#[source] BindError),
+    /// The admin address.
+    #[error("admin.address: {0}")]
+    Admin(#[source] BindError),
+    /// The certificate, the upstream or the API's settings.
+    #[error(transparent)]
+    DataPath(#[from] listener::Error),
+    /// The kernel half, where the configuration demands it.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    /// The system refused a thread, a runtime or a signal's handler.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A serving thread ended by itself.
+    #[error("serving thread {0} ended by itself; the log says why; all others were stopped")]
+    ThreadEnded(usize),
+}
+
+impl Error {
+    fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// Runs the daemon until a signal stops it.
+///
+/// # Errors
+/// When it cannot start, with nothing attached or left behind; or when a part of it ended.
+pub fn run(file: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    let mut config = config::load(file)?;
+    log::start(&config.log)?;
+    let open_files = raise_open_files();
+
+    let keyring = Arc::new(Keyring::new(config.keys.capacity));
+    let mut follower = Follower::new(&config.keys.store, &config.keys.audience);
+    follower.follow(&keyring)?;
+
+    let sockets = Sockets::bind(&mut config)?;
+    let config = Arc::new(config);
+    let target = Target::default();
+    let mut metrics = Metrics::new();
+    (metrics.registry_mut()).register_collector(Box::new(Collect::new(target.clone())));
+    let metrics = Arc::new(metrics);
+    let sessions = Arc::new(Sessions::new());
+    let shared = Arc::new(listener::Shared::new(
+        Arc::clone(&config),
+        Arc::clone(&keyring),
+        Arc::clone(&metrics),
+        Arc::clone(&sessions),
+    )?);
+    let runtime = (tokio::runtime::Builder::new_current_thread().enable_all())
+        .build()
+        .map_err(Error::system("make a runtime"))?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new().map_err(Error::system("handle signals"))?
+    };
+
+    let kernel = Arc::new(Kernel::attach(&config, &keyring)?);
+    kernel.announce();
+    warn_of(&config, &keyring, open_files);
+    if let Some(observer) = kernel.observer() {
+        keyring.observe(observer);
+    }
+    keyring.observe(sessions);
+    // Nothing has changed the table since the kernel half was filled: only this thread does.
+    let store = Watch::start(follower, Arc::clone(&keyring))
+        .map_err(Error::system("start the key store's thread"))?;
+
+    let shutdown = CancellationToken::new();
+    let mut threads = Threads::start(sockets.serving, &shared, &shutdown)
+        .map_err(Error::system("start a serving thread"))?;
+    let phase = Phase::default();
+    let view = Arc::new(View {
+        config: file.to_owned(),
+        started,
+        listen: config.listen.addresses.clone(),
+        keyring,
+        store,
+        kernel: {
+            let kernel = Arc::clone(&kernel);
+            Box::new(move || kernel.status())
+        },
+        metrics,
+        phase: phase.clone(),
+    });
+    target.set(&view);
+
+    let outcome = runtime.block_on(async {
+        let admin_ends = CancellationToken::new();
+        let admin = tokio::spawn(admin::serve(sockets.admin, view, admin_ends.clone()));
+        phase.serving();
+        tracing::info!(
+            listen = ?config.listen.addresses,
+            threads = config.listen.threads,
+            admin = %config.admin.address,
+            "serving"
+        );
+        notify(&[NotifyState::Ready]);
+        let outcome = tokio::select! {
+            name = signals.stop() => {
+                tracing::info!(signal = name, "stopping: no new connections, running streams may end");
+                Ok(())
+            }
+            ended = threads.ended() => Err(Error::ThreadEnded(ended)),
+        };
+        phase.stopping();
+        notify(&[NotifyState::Stopping]);
+        shutdown.cancel();
+        let drained = tokio::time::timeout(config.listen.drain_timeout + GRACE, threads.all_ended());
+        tokio::select! {
+            drained = drained => match drained {
+                Ok(()) => tracing::info!("all connections have ended"),
+                Err(_) => tracing::warn!("the drain timeout is over; what still runs is cut"),
+            },
+            name = signals.stop() => {
+                tracing::warn!(signal = name, "a second signal: what still runs is cut");
+            }
+        }
+        admin_ends.cancel();
+        let _ = admin.await;
+        outcome
+    });
+    kernel.detach();
+    outcome
+}
+
+/// The listening sockets.
+struct Sockets {
+    /// For each serving thread, one of each address.
+    serving: Vec<Vec<TcpListener>>,
+    admin: TcpListener,
+}
+
+impl Sockets {
+    /// Binds everything. Ports 0 in the configuration are replaced by those the system chose.
+    fn bind(config: &mut Config) -> Result<Self, Error> {
+        let count = config.listen.threads;
+        let mut serving: Vec<Vec<TcpListener>> = (0..count.get()).map(|_| vec![]).collect();
+        for address in &mut config.listen.addresses {
+            let sockets = listener::bind(
+                *address,
+                config.listen.backlog,
+                config.listen.handshake_timeout,
+                count,
+            )
+            .map_err(Error::Listen)?;
+            learn(address, sockets.first());
+            for (sockets, socket) in serving.iter_mut().zip(sockets) {
+                sockets.push(socket);
+            }
+        }
+        let admin = &mut config.admin.address;
+        let socket = listener::bind(*admin, 128, Duration::ZERO, NonZeroUsize::MIN)
+            .map_err(Error::Admin)?
+            .remove(0);
+        learn(admin, Some(&socket));
+        Ok(Self {
+            serving,
+            admin: socket,
+        })
+    }
+}
+
+fn learn(address: &mut SocketAddr, socket: Option<&TcpListener>) {
+    if let Some(Ok(bound)) = socket.map(TcpListener::local_addr) {
+        *address = bound;
+    }
+}
+
+/// The kernel half, or why there is none.
+struct Kernel {
+    half: Mutex<Option<KernelHalf>>,
+    without: kernel::Status,
+}
+
+impl Kernel {
+    fn attach(config: &Config, keyring: &Keyring) -> Result<Self, Error> {
+        let snapshot = keyring.snapshot();
+        let keys: Vec<_> = snapshot.iter().cloned().collect();
+        let (half, without) = match KernelHalf::attach(config, &keys, snapshot.complete())? {
+            Ok(half) => (Some(half), kernel::Status::none("detached".to_owned())),
+            Err(status) => (None, status),
+        };
+        Ok(Self {
+            half: Mutex::new(half),
+            without,
+        })
+    }
+
+    /// The daemon's first line: whether the kernel decides.
+    fn announce(&self) {
+        let status = self.status();
+        let notes = status.notes.join("; ");
+        if status.mode == "none" {
+            tracing::warn!("kernel half: none, userspace decides everything: {notes}");
+            return;
+        }
+        let interfaces: Vec<_> = (status.interfaces.iter())
+            .map(|interface| format!("{} ({})", interface.name, interface.mode))
+            .collect();
+        tracing::info!(
+            keys = status.keys,
+            complete = status.policy_complete,
+            ports = ?status.ports,
+            "kernel half: {} on {}{}{notes}",
+            status.mode,
+            interfaces.join(", "),
+            if notes.is_empty() { "" } else { ": " },
+        );
+    }
+
+    fn observer(&self) -> Option<Arc<dyn keys::Observer>> {
+        self.half().as_ref().map(KernelHalf::observer)
+    }
+
+    fn status(&self) -> kernel::Status {
+        (self.half().as_ref()).map_or_else(|| self.without.clone(), KernelHalf::status)
+    }
+
+    fn detach(&self) {
+        if self.half().take().is_some() {
+            tracing::info!("kernel half: detached");
+        }
+    }
+
+    fn half(&self) -> std::sync::MutexGuard<'_, Option<KernelHalf>> {
+        self.half.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The signals that mean something to us.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one that asks us to stop.
+    async fn stop(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hang_up.recv() => tracing::info!(
+                    "SIGHUP: keys and certificates are followed without it; the configuration is read at start"
+                ),
+            }
+        }
+    }
+}
+
+/// Raises the limit of open files as far as we may; says what it is then.
+fn raise_open_files() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let before = limit.current;
+    limit.current = limit.maximum;
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => limit.maximum,
+        Err(_) => before,
+    }
+}
+
+/// What an operator should know from the start.
+fn warn_of(config: &Config, keyring: &Keyring, open_files: Option<u64>) {
+    // A connection has a descriptor, and its request another one to the upstream.
+    let wanted = config.listen.max_connections as u64 * 2;
+    if let Some(limit) = open_files.filter(|limit| *limit < wanted) {
+        tracing::warn!(
+            limit,
+            wanted,
+            "fewer open files are allowed than listen.max_connections may need; raise LimitNOFILE"
+        );
+    }
+    let snapshot = keyring.snapshot();
+    if snapshot.is_empty() {
+        tracing::warn!("the key store has no keys: nobody can connect");
+    }
+    if !snapshot.complete() {
+        tracing::warn!(
+            capacity = snapshot.capacity(),
+            refused = snapshot.refused_for_capacity(),
+            "the key store has more keys than keys.capacity; the rest is refused"
+        );
+    }
+}
+
+/// Tells systemd, when it started us with Type=notify.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(false, state) {
+        tracing::warn!(%error, "systemd could not be told");
+    }
+}

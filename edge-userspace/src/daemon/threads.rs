@@ -1,0 +1,88 @@
+//! The serving threads: each with its own runtime and its own listening sockets.
+
+use crate::listener::{self, Shared};
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, LocalSet};
+use tokio_util::sync::CancellationToken;
+
+/// The threads that serve.
+pub(super) struct Threads {
+    /// Each thread's number when it ends.
+    ends: mpsc::UnboundedReceiver<usize>,
+}
+
+impl Threads {
+    /// Starts a thread for each set of sockets. Each ends when `shutdown` says so and its
+    /// connections have ended.
+    pub(super) fn start(
+        sockets: Vec<Vec<TcpListener>>,
+        shared: &Arc<Shared>,
+        shutdown: &CancellationToken,
+    ) -> io::Result<Self> {
+        // One message a thread.
+        let (end, ends) = mpsc::unbounded_channel();
+        for (number, sockets) in sockets.into_iter().enumerate() {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let (shared, shutdown) = (Arc::clone(shared), shutdown.clone());
+            // Told when the thread is gone, however it goes.
+            let end = End {
+                number,
+                tell: end.clone(),
+            };
+            std::thread::Builder::new()
+                .name(format!("serve-{number}"))
+                .spawn(move || {
+                    let _end = end;
+                    LocalSet::new().block_on(&runtime, serve_all(sockets, shared, shutdown));
+                })?;
+        }
+        Ok(Self { ends })
+    }
+
+    /// Waits until one of them ends.
+    pub(super) async fn ended(&mut self) -> usize {
+        match self.ends.recv().await {
+            Some(number) => number,
+            // All have been told of already.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until all of them have ended.
+    pub(super) async fn all_ended(&mut self) {
+        while self.ends.recv().await.is_some() {}
+    }
+}
+
+struct End {
+    number: usize,
+    tell: mpsc::UnboundedSender<usize>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.tell.send(self.number);
+    }
+}
+
+/// Serves all sockets of one thread; one that fails ends them all.
+async fn serve_all(sockets: Vec<TcpListener>, shared: Arc<Shared>, shutdown: CancellationToken) {
+    let mut serving = JoinSet::new();
+    for socket in sockets {
+        serving.spawn_local(listener::serve(
+            socket,
+            Arc::clone(&shared),
+            shutdown.clone(),
+        ));
+    }
+    while let Some(served) = serving.join_next().await {
+        // A panic has been logged where it happened.
+        if served.is_err() || !shutdown.is_cancelled() {
+            return;
+        }
+    }
+}

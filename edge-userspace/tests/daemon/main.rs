@@ -1,0 +1,6 @@
+//! The daemon as a process: how it starts, what it says, how it stops.
+
+mod process;
+mod secrets;
+mod start;
+mod stop;
