@@ -91,7 +91,7 @@ impl Podman {
         };
         Ok(Self {
             global,
-            limits: own_limits()?,
+            limits: affordable_limits()?,
         })
     }
 
@@ -144,21 +144,28 @@ impl Podman {
     }
 }
 
-/// Our own limits as `--ulimit` options: podman would otherwise raise them, which takes
-/// CAP_SYS_RESOURCE.
-fn own_limits() -> anyhow::Result<Vec<String>> {
-    let limits = std::fs::read_to_string("/proc/self/limits").context("/proc/self/limits")?;
+/// Limits as `--ulimit` options where podman's own, which are higher than ours, would be
+/// refused: without CAP_SYS_RESOURCE nobody raises a limit.
+fn affordable_limits() -> anyhow::Result<Vec<String>> {
+    /// Enough for the demo, and below what podman has left itself.
+    const ENOUGH: u64 = 16_384;
+    /// linux/capability.h
+    const CAP_SYS_RESOURCE: u32 = 24;
+    let read = |path: &str| std::fs::read_to_string(path).with_context(|| path.to_owned());
+    let status = read("/proc/self/status")?;
+    let effective = (status.lines())
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .context("/proc/self/status has no CapEff line")?;
+    if effective >> CAP_SYS_RESOURCE & 1 == 1 {
+        return Ok(Vec::new());
+    }
+    let limits = read("/proc/self/limits")?;
     let option = |title: &str, name: &str| {
         let line = limits.lines().find_map(|line| line.strip_prefix(title))?;
-        let mut values = line.split_whitespace().map(|value| match value {
-            "unlimited" => "-1",
-            number => number,
-        });
-        Some(format!(
-            "--ulimit={name}={}:{}",
-            values.next()?,
-            values.next()?
-        ))
+        let hard = line.split_whitespace().nth(1)?;
+        let limit = hard.parse().unwrap_or(ENOUGH).min(ENOUGH);
+        Some(format!("--ulimit={name}={limit}:{limit}"))
     };
     let options = [
         option("Max open files", "nofile"),

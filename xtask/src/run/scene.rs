@@ -105,7 +105,9 @@ impl Stage {
                 "The edge in userspace only, as asked for (--no-xdp), in network namespaces of its own.".to_owned()
             }
             Self::Loopback { why } => {
-                format!("The edge in userspace only, on loopback, because {why}.")
+                format!(
+                    "The edge in userspace only, on loopback, because {why}. Run it as root to see the kernel half."
+                )
             }
         }
     }
