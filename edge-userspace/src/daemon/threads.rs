@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// The threads that serve.
 pub(super) struct Threads {
     /// Each thread's number when it ends.
-    ends: mpsc::UnboundedReceiver<usize>,
+    ends: mpsc::Receiver<usize>,
 }
 
 impl Threads {
@@ -23,8 +23,8 @@ impl Threads {
         shared: &Arc<Shared>,
         shutdown: &CancellationToken,
     ) -> io::Result<Self> {
-        // One message a thread.
-        let (end, ends) = mpsc::unbounded_channel();
+        // One message a thread, so it is never full.
+        let (end, ends) = mpsc::channel(sockets.len().max(1));
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let (shared, shutdown) = (Arc::clone(shared), shutdown.clone());
@@ -60,12 +60,12 @@ impl Threads {
 
 struct End {
     number: usize,
-    tell: mpsc::UnboundedSender<usize>,
+    tell: mpsc::Sender<usize>,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        let _ = self.tell.send(self.number);
+        let _ = self.tell.try_send(self.number);
     }
 }
 
