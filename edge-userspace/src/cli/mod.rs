@@ -19,7 +19,18 @@ use std::process::ExitCode;
 
 /// The zero-layer edge: a token in the TLS ClientHello decides, in the kernel where it can.
 #[derive(Parser)]
-#[command(name = "edge", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "edge",
+    version,
+    // `edge -V` is for scripts, `edge --version` also tells which XDP object is inside.
+    long_version = concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nXDP object: ",
+        env!("EDGE_EBPF_PROVENANCE")
+    ),
+    propagate_version = true,
+    max_term_width = 100
+)]
 struct Edge {
     #[command(subcommand)]
     command: Command,

@@ -145,6 +145,9 @@ fn for_people(status: &Value) -> String {
     for note in texts(&kernel["notes"]) {
         line("", note);
     }
+    if let Some(object) = kernel["object"].as_str() {
+        line("XDP object", object.to_owned());
+    }
     let keys = &status["keys"];
     line(
         "keys",

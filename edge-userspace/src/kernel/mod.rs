@@ -65,6 +65,8 @@ pub struct Status {
     pub policy_complete: bool,
     /// `[name, value]`: every reason and counter, summed over CPUs.
     pub counters: Vec<(&'static str, u64)>,
+    /// The object in this binary, attached or not: [`object::PROVENANCE`].
+    pub object: &'static str,
 }
 
 /// One interface with the program attached.
@@ -194,6 +196,7 @@ impl KernelHalf {
             .map_or("none", |interface| interface.mode);
         let same = interfaces.iter().all(|interface| interface.mode == first);
         Status {
+            object: object::PROVENANCE,
             mode: if same { first } else { "mixed" },
             notes,
             interfaces,
@@ -210,6 +213,7 @@ impl Status {
     #[must_use]
     pub fn none(why: String) -> Self {
         Self {
+            object: object::PROVENANCE,
             mode: "none",
             notes: vec![why],
             interfaces: Vec::new(),
