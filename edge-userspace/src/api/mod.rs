@@ -27,14 +27,21 @@ use error::ApiError;
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Request, Response, Uri, Version};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use seen::Seen;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
+
+/// Most bytes of a refused request's body that are read.
+const READ_OFF_BYTES: u64 = 65_536;
+/// How long they are waited for.
+const READ_OFF_TIME: Duration = Duration::from_millis(500);
 
 /// The API as one thread serves it.
 pub struct Api {
@@ -89,7 +96,10 @@ impl Api {
             session.identity().lane
         };
         let mut response = match self.plan(session, &request, route, &seen, &id) {
-            Err(error) => whole(error.response(id.text())),
+            Err(error) => {
+                read_off(request.into_body()).await;
+                whole(error.response(id.text()))
+            }
             Ok(Plan::Health) => whole(health()),
             Ok(Plan::Forward) => match self.forward(stream, request, &id).await {
                 Ok(response) => response,
@@ -262,6 +272,28 @@ impl Api {
             self.settings.max_body_bytes
         ))
     }
+}
+
+/// Reads the body of a refused request, when it is short and comes soon, and forgets it. In
+/// HTTP/2 the answer to a body that is still on its way ends with a RST_STREAM (NO_ERROR, RFC
+/// 9113 section 8.1), which some clients, curl among them, take for a failure if it crosses
+/// their data.
+async fn read_off(mut body: Incoming) {
+    if body.size_hint().lower() > READ_OFF_BYTES {
+        return;
+    }
+    let read = async {
+        let mut left = READ_OFF_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+            match left.checked_sub(length) {
+                Some(less) => left = less,
+                None => break,
+            }
+        }
+    };
+    // Late or long: then the client has to live with the reset.
+    let _ = tokio::time::timeout(READ_OFF_TIME, read).await;
 }
 
 fn refused(refusal: Refusal) -> ApiError {
