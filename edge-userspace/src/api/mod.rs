@@ -38,10 +38,12 @@ use std::time::{Duration, Instant};
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
 
-/// Most bytes of a refused request's body that are read.
-const READ_OFF_BYTES: u64 = 65_536;
+/// Bytes of a refused request's body that are read before the answer.
+const SHORT_BYTES: u64 = 65_536;
+/// Most bytes that are read beside it.
+const LONG_BYTES: u64 = 1 << 20;
 /// How long they are waited for.
-const READ_OFF_TIME: Duration = Duration::from_millis(500);
+const READ_OFF_TIME: Duration = Duration::from_secs(1);
 
 /// The API as one thread serves it.
 pub struct Api {
@@ -97,7 +99,7 @@ impl Api {
         };
         let mut response = match self.plan(session, &request, route, &seen, &id) {
             Err(error) => {
-                read_off(request.into_body()).await;
+                read_off(request.into_body(), version).await;
                 whole(error.response(id.text()))
             }
             Ok(Plan::Health) => whole(health()),
@@ -274,16 +276,21 @@ impl Api {
     }
 }
 
-/// Reads the body of a refused request, when it is short and comes soon, and forgets it. In
-/// HTTP/2 the answer to a body that is still on its way ends with a RST_STREAM (NO_ERROR, RFC
-/// 9113 section 8.1), which some clients, curl among them, take for a failure if it crosses
-/// their data.
-async fn read_off(mut body: Incoming) {
-    if body.size_hint().lower() > READ_OFF_BYTES {
-        return;
+/// Reads the body of a refused request and forgets it: a short one before the answer, the
+/// begin of a long one beside it. An HTTP/2 answer to a body that is still on its way ends
+/// with a RST_STREAM (NO_ERROR, RFC 9113 section 8.1), which some clients, curl among them,
+/// take for a failure if it crosses their data.
+async fn read_off(body: Incoming, version: Version) {
+    if body.size_hint().lower() <= SHORT_BYTES {
+        read_some(body, SHORT_BYTES).await;
+    } else if version == Version::HTTP_2 {
+        tokio::task::spawn_local(read_some(body, LONG_BYTES));
     }
+}
+
+/// Reads at most `left` bytes. What is late or longer meets the reset.
+async fn read_some(mut body: Incoming, mut left: u64) {
     let read = async {
-        let mut left = READ_OFF_BYTES;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len) as u64;
             match left.checked_sub(length) {
@@ -292,7 +299,6 @@ async fn read_off(mut body: Incoming) {
             }
         }
     };
-    // Late or long: then the client has to live with the reset.
     let _ = tokio::time::timeout(READ_OFF_TIME, read).await;
 }
 
