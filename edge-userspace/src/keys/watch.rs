@@ -130,7 +130,11 @@ fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, s
     match outcome {
         // Nothing was looked at, so an error stays until the file changes.
         Ok(Found::Nothing) => {}
-        Ok(found @ (Found::Appended(records) | Found::Replaced(records))) => {
+        Ok(
+            found @ (Found::Appended(records)
+            | Found::Compacted(records)
+            | Found::Replaced(records)),
+        ) => {
             status.records = follower.records();
             status.batches += 1;
             status.applied_at_s = now_s();
@@ -138,7 +142,11 @@ fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, s
             let snapshot = keyring.snapshot();
             tracing::info!(
                 records,
-                whole = matches!(found, Found::Replaced(_)),
+                how = match found {
+                    Found::Compacted(_) => "compacted",
+                    Found::Replaced(_) => "whole",
+                    _ => "appended",
+                },
                 keys = snapshot.len(),
                 generation = snapshot.generation(),
                 mended,

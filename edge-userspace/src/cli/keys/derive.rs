@@ -2,7 +2,8 @@
 
 use super::super::output::{Failure, Outcome, print_json, written};
 use super::{Shown, Store, Terms, moment};
-use crate::keys::store::line::{BadLine, HEADER, Record, StoredKey};
+use crate::keys::store::is_header;
+use crate::keys::store::line::{BadLine, Record, StoredKey};
 use crate::keys::store::writer::Writer;
 use crate::secret::ApiKey;
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -116,7 +117,7 @@ impl Import {
         let mut records = Vec::new();
         for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
             // A whole store may be imported too.
-            if line.is_empty() || line == HEADER.as_bytes() {
+            if line.is_empty() || is_header(line) {
                 continue;
             }
             let wrong = |what: BadLine| Failure::because(format!("{name}:{}: {what}", i + 1));

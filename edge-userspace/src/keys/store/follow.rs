@@ -1,6 +1,7 @@
 //! Follows the journal: reads what was appended since last time, or all of it when the file
 //! is another one.
 
+use super::header::Header;
 use super::line::Record;
 use super::lines::Lines;
 use super::{Error, open};
@@ -35,6 +36,8 @@ pub struct Follower {
 struct Position {
     device: u64,
     inode: u64,
+    /// The file's name in its header.
+    file: String,
     /// End of the last line that was read.
     offset: u64,
     /// Lines before it.
@@ -59,6 +62,8 @@ pub enum Found {
     Nothing,
     /// So many appended records, now applied.
     Appended(u64),
+    /// The same keys in a compacted file of so many records, and what was appended to it.
+    Compacted(u64),
     /// Another file with so many records, now applied.
     Replaced(u64),
 }
@@ -108,24 +113,33 @@ impl Follower {
         let (file, metadata) = open(&self.path)?;
         let stamp = Stamp::of(&metadata);
         self.seen = Some(stamp);
-        if let Some((offset, lines)) = self.appended(&file, &metadata) {
+        let header = Lines::new(&file, &self.path, 0, 0).header();
+        let is_same = self.is_same(stamp, header.as_ref().ok());
+        if is_same && let Some((offset, lines)) = self.appended(&file, &metadata) {
             return self.tail(&file, offset, lines, keyring);
         }
-        if self.is_restless(stamp) {
+        if let Some((offset, lines)) = self.compacted(&file, header.as_ref().ok(), keyring) {
+            self.tail(&file, offset, lines, keyring)?;
+            return Ok(Found::Compacted(self.records()));
+        }
+        if is_same && self.is_restless(stamp) {
             self.seen = None;
             return Ok(Found::Nothing);
         }
         self.whole(&file, keyring)
     }
 
-    /// Whether the file that we know is being rewritten in place.
-    fn is_restless(&mut self, stamp: Stamp) -> bool {
-        let rewritten = (self.position.as_ref()).is_some_and(|position| {
+    /// Whether the file is the one that we know. One that lost its header is: it is being
+    /// rewritten.
+    fn is_same(&self, stamp: Stamp, header: Option<&Header>) -> bool {
+        (self.position.as_ref()).is_some_and(|position| {
             (position.device, position.inode) == (stamp.device, stamp.inode)
-        });
-        if !rewritten {
-            return false;
-        }
+                && header.is_none_or(|header| header.file == position.file)
+        })
+    }
+
+    /// Whether a file that we know, and that was not appended to, is still being rewritten.
+    fn is_restless(&mut self, stamp: Stamp) -> bool {
         match self.restless {
             Some((same, since)) if same == stamp => since.elapsed() < QUIET,
             _ => {
@@ -138,10 +152,30 @@ impl Follower {
     /// Where to read on, when the file is the one we know and has grown.
     fn appended(&self, file: &File, metadata: &Metadata) -> Option<(u64, u64)> {
         let position = self.position.as_ref()?;
-        let same = (position.device, position.inode) == (metadata.dev(), metadata.ino())
-            && (position.offset + 1..=position.offset + MAX_TAIL_BYTES).contains(&metadata.len())
+        let grown = position.offset + 1..=position.offset + MAX_TAIL_BYTES;
+        let appended = grown.contains(&metadata.len())
             && read_seam(file, position.offset).is_ok_and(|seam| seam == position.seam);
-        same.then_some((position.offset, position.lines))
+        appended.then_some((position.offset, position.lines))
+    }
+
+    /// Where to read on, when the file is a compaction of the one that we have read to its
+    /// end. It then holds what the table has, and a million keys need not be read again.
+    fn compacted(
+        &self,
+        file: &File,
+        header: Option<&Header>,
+        keyring: &Keyring,
+    ) -> Option<(u64, u64)> {
+        let position = self.position.as_ref()?;
+        let from = header?.compacted.as_ref()?;
+        let ours = !from.file.is_empty()
+            && (&position.file, position.inode, position.offset)
+                == (&from.file, from.inode, from.bytes);
+        // A table that lacks keys does not hold what the file did.
+        let known = ours
+            && keyring.complete()
+            && read_seam(file, from.ends_at).is_ok_and(|seam| seam.ends_with(b"\n"));
+        known.then_some((from.ends_at, from.keys + 1))
     }
 
     fn tail(
@@ -236,11 +270,13 @@ impl Follower {
     }
 
     fn arrived(&mut self, file: &File, (offset, lines): (u64, u64)) -> Result<(), Error> {
+        let header = Lines::new(file, &self.path, 0, 0).header()?;
         let read = || -> std::io::Result<Position> {
             let metadata = file.metadata()?;
             Ok(Position {
                 device: metadata.dev(),
                 inode: metadata.ino(),
+                file: header.file,
                 offset,
                 lines,
                 seam: read_seam(file, offset)?,

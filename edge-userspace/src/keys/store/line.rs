@@ -19,8 +19,6 @@ pub const MAX_BYTES: usize = 65_536;
 pub const MAX_NAME_BYTES: usize = 128;
 /// Longest name of an audience.
 pub const MAX_AUDIENCE_BYTES: usize = 255;
-/// The first line of every store.
-pub const HEADER: &str = r#"{"edge-key-store":1}"#;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +63,7 @@ pub struct StoredKey {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
     /// There is no line, or not yet its end.
-    #[error("is no key store: the first line should be {HEADER}")]
+    #[error("is no key store: the first line should be {{\"edge-key-store\":1}}")]
     NoHeader,
     /// A version that this program does not know.
     #[error("is a key store of version {0}, and this program knows version 1")]
@@ -158,20 +156,6 @@ struct BorrowedCow<'a>(#[serde(borrow)] Cow<'a, str>);
 impl Serialize for MacKeys<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(audience, key)| (audience, key)))
-    }
-}
-
-/// Whether the first line is a header that this program understands.
-pub(super) fn check_header(text: &[u8]) -> Result<(), BadLine> {
-    #[derive(Deserialize)]
-    struct Header {
-        #[serde(rename = "edge-key-store")]
-        version: u64,
-    }
-    match serde_json::from_slice::<Header>(text) {
-        Ok(Header { version: 1 }) => Ok(()),
-        Ok(Header { version }) => Err(BadLine::Version(version)),
-        Err(_) => Err(BadLine::NoHeader),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A file's finished lines, from an offset on, through one buffer of bounded size.
 
 use super::Error;
+use super::header::Header;
 use super::line::{self, BadLine};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -37,7 +38,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Takes the first line and checks that it is a header of our version.
-    pub(super) fn header(&mut self) -> Result<(), Error> {
+    pub(super) fn header(&mut self) -> Result<Header, Error> {
         let path = self.path;
         let wrong = |reason| Error::Line {
             path: path.to_owned(),
@@ -45,7 +46,7 @@ impl<'a> Lines<'a> {
             reason,
         };
         match self.next()? {
-            Some((_, text)) => line::check_header(text).map_err(wrong),
+            Some((_, text)) => Header::parse(text).map_err(wrong),
             None => Err(wrong(BadLine::NoHeader)),
         }
     }

@@ -1,7 +1,7 @@
 //! The key store on disk: an append-only journal of JSON lines.
 //!
 //! ```text
-//! {"edge-key-store":1}
+//! {"edge-key-store":1,"file":"5b1f…"}
 //! {"put":"16c90ee8f37ea61f","name":"alice","key_hash":"…","mac_keys":{"demo":"…"},…}
 //! {"revoke":"16c90ee8f37ea61f","at_s":1800000000}
 //! {"remove":"16c90ee8f37ea61f"}
@@ -16,9 +16,12 @@
 //! The store holds MAC keys, so only its owner may read it (mode 0600). It holds no API key.
 
 pub mod follow;
+mod header;
 pub mod line;
 mod lines;
 pub mod writer;
+
+pub use header::is_header;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;

@@ -302,7 +302,7 @@ fn compaction_keeps_the_living_and_every_revocation() {
     assert_eq!((compacted.records, compacted.keys), (8, 3));
     assert_eq!(bench.text().lines().count(), 4);
     let generation = bench.keyring.snapshot().generation();
-    assert_eq!(bench.follow().unwrap(), Found::Replaced(3));
+    assert_eq!(bench.follow().unwrap(), Found::Compacted(3));
     assert_eq!(bench.names(), before);
     assert_eq!(
         bench.keyring.snapshot().generation(),
@@ -317,6 +317,53 @@ fn compaction_keeps_the_living_and_every_revocation() {
     // And on goes the tail.
     bench.write(&[put("e")]);
     assert_eq!(bench.follow().unwrap(), Found::Appended(1));
+    // One who reads the compacted file from its start finds the same.
+    let anew = Keyring::new(100);
+    Follower::new(&bench.path(), "demo").follow(&anew).unwrap();
+    bench.keyring = anew;
+    assert_eq!(bench.names(), "a! c d e");
+}
+
+#[test]
+fn what_was_not_read_before_a_compaction_is_read_after_it() {
+    // A change that the follower has not seen, compacted away from the tail.
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.write(&[Record::Revoke {
+        id: id("a"),
+        at_s: 5,
+    }]);
+    Writer::open(&bench.path()).unwrap().compact().unwrap();
+    assert_eq!(bench.follow().unwrap(), Found::Replaced(2));
+    assert_eq!(bench.names(), "a! b");
+    // A change after the compaction, before anybody looked.
+    Writer::open(&bench.path()).unwrap().compact().unwrap();
+    bench.write(&[Record::Remove(id("b"))]);
+    assert_eq!(bench.follow().unwrap(), Found::Compacted(3));
+    assert_eq!(bench.names(), "a!");
+    // Two compactions with a change between them.
+    Writer::open(&bench.path()).unwrap().compact().unwrap();
+    bench.write(&[put("c")]);
+    Writer::open(&bench.path()).unwrap().compact().unwrap();
+    assert_eq!(bench.follow().unwrap(), Found::Replaced(2));
+    assert_eq!(bench.names(), "a! c");
+}
+
+#[test]
+fn a_copy_of_a_compacted_store_that_was_changed_by_hand_is_read() {
+    let mut bench = Bench::new(&["a", "b"]);
+    Writer::open(&bench.path()).unwrap().compact().unwrap();
+    assert_eq!(bench.follow().unwrap(), Found::Compacted(2));
+    let text = bench.text();
+    let without: Vec<_> = text
+        .lines()
+        .filter(|line| !line.contains("\"b\""))
+        .collect();
+    let copy = bench.directory.path().join("copy");
+    fs::write(&copy, without.join("\n") + "\n").unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(&copy, bench.path()).unwrap();
+    assert_eq!(bench.follow().unwrap(), Found::Replaced(1));
+    assert_eq!(bench.names(), "a");
 }
 
 #[test]

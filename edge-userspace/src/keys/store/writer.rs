@@ -3,13 +3,15 @@
 //! To append a line costs nothing that grows with the store; to find a key is one pass that
 //! looks at the beginnings of lines and parses only those that name it.
 
-use super::line::{BadLine, HEADER, Record, StoredKey};
+use super::header::{self, Header};
+use super::line::{BadLine, Record, StoredKey};
 use super::lines::Lines;
 use super::{Error, check_mode};
+use crate::secret;
 use edge_common::token::KeyId;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -154,45 +156,68 @@ impl Writer {
     pub fn compact(self) -> Result<Compacted, Error> {
         let (records, keys) = self.survey()?;
         let directory = directory(&self.path);
-        let mut new = new_file(&self.path, directory)?;
-        let write = || -> std::io::Result<()> {
-            let old = self.file.metadata()?;
-            let mut out = std::io::BufWriter::with_capacity(1 << 20, new.as_file_mut());
-            writeln!(out, "{HEADER}")?;
-            let mut text = Zeroizing::new(Vec::new());
-            for key in &keys {
-                text.resize(key.bytes, 0);
-                self.file.read_exact_at(&mut text, key.offset)?;
-                if let (Some(at_s), Ok(Record::Put(mut put))) =
-                    (key.revoked_at_s, Record::parse(&text))
-                {
-                    put.revoked_at_s = put.revoked_at_s.or(Some(at_s));
-                    text.clear();
-                    Record::Put(put).write(&mut text);
-                    text.pop();
-                }
-                out.write_all(&text)?;
-                out.write_all(b"\n")?;
-            }
-            out.flush()?;
-            drop(out);
-            let file = new.as_file();
-            let created = file.metadata()?;
-            if (created.uid(), created.gid()) != (old.uid(), old.gid()) {
-                // The daemon must still be able to read it.
-                fchown(file, Some(old.uid()), Some(old.gid()))?;
-            }
-            file.set_permissions(old.permissions())?;
-            file.sync_all()
-        };
-        let mut write = write;
-        write().map_err(Error::io(&self.path, "rewrite"))?;
+        let new = new_file(&self.path, directory)?;
+        self.rewrite(new.as_file(), &keys)?;
         (new.persist(&self.path)).map_err(|error| Error::io(&self.path, "replace")(error.error))?;
         sync_directory(directory).map_err(Error::io(&self.path, "sync"))?;
         Ok(Compacted {
             records,
             keys: keys.len() as u64,
         })
+    }
+
+    /// Writes the keys, which are in the order of their lines, into a new file.
+    fn rewrite(&self, new: &File, keys: &[Live]) -> Result<(), Error> {
+        let fail = |error| Error::io(&self.path, "rewrite")(error);
+        let old = self.file.metadata().map_err(fail)?;
+        let mut lines = Lines::new(&self.file, &self.path, 0, 0);
+        let mut header = Header::new(Some(header::Compacted {
+            file: lines.header()?.file,
+            inode: old.ino(),
+            bytes: old.len(),
+            keys: keys.len() as u64,
+            ends_at: 0,
+        }))
+        .map_err(|error| random(&self.path, error))?;
+        let mut out = BufWriter::with_capacity(1 << 20, new);
+        (out.write_all(header.line().as_bytes())).map_err(fail)?;
+        for key in keys {
+            let text = loop {
+                let (offset, _) = lines.position();
+                match lines.next()? {
+                    Some((_, text)) if offset == key.offset => break text,
+                    Some(_) => {}
+                    // Nobody cuts a file that we have locked.
+                    None => return Err(fail(io::ErrorKind::UnexpectedEof.into())),
+                }
+            };
+            match (key.revoked_at_s, Record::parse(text)) {
+                (Some(at_s), Ok(Record::Put(mut put))) => {
+                    put.revoked_at_s = Some(at_s);
+                    let mut text = Zeroizing::default();
+                    Record::Put(put).write(&mut text);
+                    out.write_all(&text)
+                }
+                _ => out.write_all(text).and_then(|()| out.write_all(b"\n")),
+            }
+            .map_err(fail)?;
+        }
+        out.flush().map_err(fail)?;
+        drop(out);
+        let mut finish = || -> io::Result<()> {
+            let created = new.metadata()?;
+            if let Some(compacted) = &mut header.compacted {
+                compacted.ends_at = created.len();
+            }
+            new.write_all_at(header.line().as_bytes(), 0)?;
+            if (created.uid(), created.gid()) != (old.uid(), old.gid()) {
+                // The daemon must still be able to read it.
+                fchown(new, Some(old.uid()), Some(old.gid()))?;
+            }
+            new.set_permissions(old.permissions())?;
+            new.sync_all()
+        };
+        finish().map_err(fail)
     }
 
     /// Whether a compaction would be worth it, from what [`Writer::find`] saw.
@@ -223,7 +248,6 @@ impl Writer {
                     let before = live.get(&key.id).and_then(|before| before.revoked_at_s);
                     let put = Live {
                         offset,
-                        bytes: text.len(),
                         // A revocation stays until the key is removed.
                         revoked_at_s: before.or(key.revoked_at_s),
                     };
@@ -250,7 +274,7 @@ impl Writer {
             return Ok(());
         }
         let mut rest = Zeroizing::new(vec![0; (bytes - finished) as usize]);
-        let mend = || -> std::io::Result<()> {
+        let mend = || -> io::Result<()> {
             self.file.read_exact_at(&mut rest, finished)?;
             if Record::parse(&rest).is_ok() {
                 // Whole but for its newline, as editors may leave it.
@@ -282,7 +306,6 @@ impl Writer {
 /// A key's last put line.
 struct Live {
     offset: u64,
-    bytes: usize,
     revoked_at_s: Option<u64>,
 }
 
@@ -333,12 +356,13 @@ fn glance(text: &[u8]) -> Option<(&'static str, KeyId)> {
 /// A store without keys, there all at once. Fine when another process was first.
 fn create(path: &Path) -> Result<(), Error> {
     let directory = directory(path);
+    let header = Header::new(None).map_err(|error| random(path, error))?;
     let new = new_file(path, directory)?;
-    (writeln!(new.as_file(), "{HEADER}").and_then(|()| new.as_file().sync_all()))
+    (write!(new.as_file(), "{}", header.line()).and_then(|()| new.as_file().sync_all()))
         .map_err(Error::io(path, "write"))?;
     match new.persist_noclobber(path) {
         Ok(_) => sync_directory(directory).map_err(Error::io(path, "sync")),
-        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(Error::Io {
             path: path.to_owned(),
             what: "make",
@@ -359,6 +383,14 @@ fn new_file(path: &Path, directory: &Path) -> Result<tempfile::NamedTempFile, Er
     })
 }
 
+fn random(path: &Path, error: secret::Error) -> Error {
+    Error::Io {
+        path: path.to_owned(),
+        what: "name",
+        source: io::Error::other(error),
+    }
+}
+
 fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory != Path::new("") => directory,
@@ -366,6 +398,6 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-fn sync_directory(directory: &Path) -> std::io::Result<()> {
+fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

@@ -158,15 +158,3 @@ fn bad_lines_are_told_apart_and_never_quoted() {
         assert!(!error.contains(secret), "{error}");
     }
 }
-
-#[test]
-fn headers_of_other_versions_are_refused() {
-    assert_eq!(check_header(HEADER.as_bytes()), Ok(()));
-    assert_eq!(
-        check_header(br#"{"edge-key-store":2}"#),
-        Err(BadLine::Version(2))
-    );
-    for wrong in ["", "{}", r#"{"put":"16c90ee8f37ea61f"}"#] {
-        assert_eq!(check_header(wrong.as_bytes()), Err(BadLine::NoHeader));
-    }
-}
