@@ -9,6 +9,7 @@
 pub mod error;
 mod headers;
 pub mod layer;
+mod read_off;
 mod request_id;
 mod route;
 mod seen;
@@ -26,24 +27,16 @@ use bytes::Bytes;
 use error::ApiError;
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri, Version};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
+use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
+use read_off::read_off;
 use seen::Seen;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
-
-/// Bytes of a refused request's body that are read before the answer.
-const SHORT_BYTES: u64 = 65_536;
-/// Most bytes that are read beside it.
-const LONG_BYTES: u64 = 1 << 20;
-/// How long they are waited for.
-const READ_OFF_TIME: Duration = Duration::from_secs(1);
 
 /// The API as one thread serves it.
 pub struct Api {
@@ -90,7 +83,7 @@ impl Api {
         let id = self.ids.next();
         let stream = session.begin();
         let route = Route::of(request.uri().path());
-        let version = request.version();
+        let (version, is_head) = (request.version(), *request.method() == Method::HEAD);
         let seen = Seen::read(request.headers());
         let lane = if seen.debug_legacy {
             Lane::Legacy
@@ -115,6 +108,10 @@ impl Api {
         if session.state() != State::Open && version < Version::HTTP_2 {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
+        }
+        if is_head {
+            // HTTP/2 would send it on.
+            *response.body_mut() = ResponseBody::Whole(None);
         }
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
         self.metrics
@@ -274,32 +271,6 @@ impl Api {
             self.settings.max_body_bytes
         ))
     }
-}
-
-/// Reads the body of a refused request and forgets it: a short one before the answer, the
-/// begin of a long one beside it. An HTTP/2 answer to a body that is still on its way ends
-/// with a RST_STREAM (NO_ERROR, RFC 9113 section 8.1), which some clients, curl among them,
-/// take for a failure if it crosses their data.
-async fn read_off(body: Incoming, version: Version) {
-    if body.size_hint().lower() <= SHORT_BYTES {
-        read_some(body, SHORT_BYTES).await;
-    } else if version == Version::HTTP_2 {
-        tokio::task::spawn_local(read_some(body, LONG_BYTES));
-    }
-}
-
-/// Reads at most `left` bytes. What is late or longer meets the reset.
-async fn read_some(mut body: Incoming, mut left: u64) {
-    let read = async {
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, Bytes::len) as u64;
-            match left.checked_sub(length) {
-                Some(less) => left = less,
-                None => break,
-            }
-        }
-    };
-    let _ = tokio::time::timeout(READ_OFF_TIME, read).await;
 }
 
 fn refused(refusal: Refusal) -> ApiError {

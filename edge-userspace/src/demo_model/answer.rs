@@ -1,7 +1,8 @@
 //! What is answered to which request.
 
 use super::echo::echo;
-use super::script::{self, Play, Script, Shape};
+use super::play::Play;
+use super::script::{self, Script, Shape};
 use super::stats::{self, Stats};
 use super::{Fault, MAX_TOKENS, Options};
 use bytes::Bytes;
@@ -29,9 +30,6 @@ pub(super) async fn answer(
         return Ok(whole(StatusCode::OK, &figures, counted));
     }
     let fault = text(&head.headers, "x-demo-error").and_then(Fault::parse);
-    if fault == Some(Fault::IgnoreBody) {
-        return Ok(failed(StatusCode::TOO_MANY_REQUESTS, counted));
-    }
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => return Err(io::Error::other(error)),

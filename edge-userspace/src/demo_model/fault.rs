@@ -22,8 +22,6 @@ pub enum Fault {
     HangMidEvent,
     /// `error-event`: the stream's first event is an error.
     ErrorEvent,
-    /// `ignore-body`: answers 429 at once and reads none of the request's body.
-    IgnoreBody,
 }
 
 impl Fault {
@@ -38,7 +36,6 @@ impl Fault {
             "hang-mid-stream" | "hang-between-events" => Self::HangBetweenEvents,
             "hang-mid-event" => Self::HangMidEvent,
             "error-event" => Self::ErrorEvent,
-            "ignore-body" => Self::IgnoreBody,
             status => {
                 let status = StatusCode::from_bytes(status.as_bytes()).ok()?;
                 let fails = status.is_client_error() || status.as_u16() >= 500;

@@ -20,6 +20,7 @@
 mod answer;
 mod echo;
 mod fault;
+mod play;
 mod script;
 mod server;
 mod stats;

@@ -16,6 +16,7 @@ struct Cells {
     active: AtomicU64,
     cancelled: AtomicU64,
     last_cancelled_unix_ns: AtomicU64,
+    body_bytes: AtomicU64,
 }
 
 /// The counters at one moment, as `/demo/stats` shows them.
@@ -31,6 +32,8 @@ pub struct Figures {
     pub cancelled: u64,
     /// When it last noticed that one had left, Unix time in nanoseconds; 0: never.
     pub last_cancelled_unix_ns: u64,
+    /// Bytes of answers handed to connections.
+    pub body_bytes: u64,
 }
 
 /// One request being answered; dropped before [`Request::finish`], it was cancelled.
@@ -51,6 +54,7 @@ impl Stats {
             active: read(&self.0.active),
             cancelled: read(&self.0.cancelled),
             last_cancelled_unix_ns: read(&self.0.last_cancelled_unix_ns),
+            body_bytes: read(&self.0.body_bytes),
         }
     }
 
@@ -69,6 +73,12 @@ impl Stats {
 }
 
 impl Request {
+    /// So many bytes of its answer are handed to the connection.
+    pub(super) fn gave(&self, bytes: usize) {
+        let given = &self.stats.0.body_bytes;
+        given.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
     /// Its answer has been handed over whole, or was to break off.
     pub(super) fn finish(&mut self) {
         self.finished = true;

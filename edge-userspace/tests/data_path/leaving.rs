@@ -1,0 +1,169 @@
+//! Clients that leave: the upstream is told, in whatever phase it happens.
+
+use crate::client::{Ask, Http, pieces};
+use crate::world::{ALICE, Wishes, World, token, until};
+use bytes::Bytes;
+use edge_userspace::telemetry::StreamEnd;
+use http_body_util::BodyExt as _;
+use socket2::{Domain, Socket, Type};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How a client leaves.
+#[derive(Clone, Copy, Debug)]
+enum Leave {
+    /// Its connection is gone.
+    Connection,
+    /// It resets the stream; the connection stays.
+    Stream,
+}
+
+const WAYS: [(Http, Leave); 3] = [
+    (Http::H1, Leave::Connection),
+    (Http::H2, Leave::Connection),
+    (Http::H2, Leave::Stream),
+];
+
+async fn cancelled(world: &World, count: u64) {
+    let figures = || world.model.stats().figures();
+    until("the model's notice", || figures().cancelled == count).await;
+    until("the model's rest", || figures().active == 0).await;
+}
+
+/// Leaves while the upstream has not begun to answer.
+async fn leaves_before_the_head(ask: fn() -> Ask) {
+    let world = World::new();
+    for (round, (http, leave)) in (1..).zip(WAYS) {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let answer = client.begin(ask());
+        let answer = tokio::spawn(answer);
+        let figures = || world.model.stats().figures();
+        until("the request upstream", || figures().active == 1).await;
+        match leave {
+            Leave::Connection => client.vanish(),
+            Leave::Stream => answer.abort(),
+        }
+        cancelled(&world, round).await;
+        if let Leave::Stream = leave {
+            let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+            assert_eq!(answer.status, 200, "the connection serves on");
+        }
+    }
+    let left = StreamEnd::ClientLeftBeforeHead;
+    assert_eq!(world.metrics.streams.get(left), WAYS.len() as u64);
+}
+
+#[tokio::test]
+async fn before_the_first_byte_of_a_stream() {
+    leaves_before_the_head(|| Ask::stream(ALICE, 9).with("x-demo-error", "hang")).await;
+}
+
+#[tokio::test]
+async fn while_a_whole_answer_is_waited_for() {
+    leaves_before_the_head(|| Ask::message(ALICE).with("x-demo-inter-token-ms", "60000")).await;
+}
+
+#[tokio::test]
+async fn in_the_middle_of_a_stream() {
+    let world = World::new();
+    for (round, (http, leave)) in (1..).zip(WAYS) {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        // It stops in the middle, so that nothing but the leaving can be noticed.
+        let ask = Ask::stream(ALICE, 100).with("x-demo-error", "hang-mid-stream");
+        let mut body = client.begin(ask).await.unwrap().into_body();
+        body.frame().await.unwrap().unwrap();
+        match leave {
+            Leave::Connection => client.vanish(),
+            Leave::Stream => drop(body),
+        }
+        cancelled(&world, round).await;
+    }
+    let left = world.metrics.streams.get(StreamEnd::ClientLeft);
+    assert_eq!(left, WAYS.len() as u64);
+}
+
+#[tokio::test]
+async fn in_the_middle_of_its_own_body() {
+    let world = World::new();
+    for (round, (http, leave)) in (1..).zip(WAYS) {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let (send, body) = pieces();
+        let answer = tokio::spawn(client.begin(Ask::message(ALICE).streamed(body)));
+        send.send(Bytes::from_static(b"{\"model\":")).await.unwrap();
+        let figures = || world.model.stats().figures();
+        until("the request upstream", || figures().active == 1).await;
+        match leave {
+            Leave::Connection => client.vanish(),
+            Leave::Stream => answer.abort(),
+        }
+        cancelled(&world, round).await;
+    }
+}
+
+/// A listener whose queue is full: to connect to it takes for ever.
+fn unreachable() -> (Socket, Vec<TcpStream>, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any.into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+        queued.push(stream);
+        assert!(queued.len() < 100, "the queue is never full");
+    }
+    (socket, queued, address)
+}
+
+#[tokio::test]
+async fn while_the_upstream_is_being_connected_to() {
+    let (_socket, _queued, address) = unreachable();
+    let world = World::with(Wishes {
+        upstream: Some(address),
+        config: |config| config.upstream.connect_timeout = Duration::from_secs(3600),
+        ..Wishes::default()
+    });
+    let left = || world.metrics.streams.get(StreamEnd::ClientLeftBeforeHead);
+    for (round, (http, leave)) in (1..).zip(WAYS) {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let session = || world.sessions.len();
+        until("the connection", || session() >= 1).await;
+        let answer = tokio::spawn(client.begin(Ask::message(ALICE)));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!answer.is_finished());
+        match leave {
+            Leave::Connection => client.vanish(),
+            Leave::Stream => answer.abort(),
+        }
+        until("the edge's notice", || left() == round).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_holds_the_upstream_back() {
+    let world = World::new();
+    let tokens = 400_000;
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let response = client.begin(Ask::stream(ALICE, tokens)).await.unwrap();
+        let sent = || world.model.stats().figures().body_bytes;
+        let before = sent();
+        // The client's windows and the sockets' buffers fill, then nothing moves.
+        let mut last = sent();
+        let mut still = 0;
+        while still < 20 {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            let now = sent();
+            still = if now == last { still + 1 } else { 0 };
+            last = now;
+            assert!(now - before < 30 << 20, "{http:?}: not held back: {now}");
+        }
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(
+            body.len() > 40 << 20,
+            "more than was held back: {}",
+            body.len()
+        );
+        assert!(body.ends_with(b"data: {\"type\":\"message_stop\"}\n\n"));
+    }
+}

@@ -1,0 +1,17 @@
+//! The data path with real clients: an edge, a demo model behind it, and TLS, HTTP/2 and
+//! HTTP/1.1 clients in front of it, all in this process and over loopback.
+//!
+//! Not here: the kernel half, the daemon and its command line.
+
+mod accept;
+mod binding;
+mod client;
+mod headers;
+mod leaving;
+mod limits;
+mod refuse;
+mod revoke;
+mod streams;
+mod upstream;
+mod wire;
+mod world;

@@ -1,0 +1,344 @@
+//! An edge with a key store, a certificate and a demo model, for one test.
+
+use edge_common::policy::{Answer, KeyPolicy, Window};
+use edge_common::token::Token;
+use edge_userspace::config::{self, Config};
+use edge_userspace::demo_model::{DemoModel, Options};
+use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
+use edge_userspace::listener;
+use edge_userspace::secret::ApiKey;
+use edge_userspace::session::Sessions;
+use edge_userspace::telemetry::Metrics;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+use tokio::task::LocalSet;
+use tokio_util::sync::CancellationToken;
+
+/// The name in the edge's certificate and in the model's.
+pub(crate) const NAME: &str = "edge.test";
+const AUDIENCE: &str = "test";
+/// Nothing here takes this long unless it hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+pub(crate) const ALICE: &str = "sk-edge-alice";
+pub(crate) const BOB: &str = "sk-edge-bob";
+/// Needs no header key.
+pub(crate) const CAROL: &str = "sk-edge-carol";
+/// Not in the store.
+pub(crate) const MALLORY: &str = "sk-edge-mallory";
+
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) model: DemoModel,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) files: Files,
+    shutdown: CancellationToken,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Certificates in a directory of their own.
+pub(crate) struct Files {
+    directory: TempDir,
+}
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        let files = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        let ca_key = rcgen::KeyPair::generate().unwrap();
+        let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        ca.distinguished_name
+            .push(rcgen::DnType::CommonName, "test CA");
+        let ca_certificate = ca.self_signed(&ca_key).unwrap();
+        let issuer = rcgen::Issuer::new(ca, ca_key);
+        let leaf_key = rcgen::KeyPair::generate().unwrap();
+        let names = vec![NAME.to_owned(), "localhost".to_owned()];
+        let leaf = rcgen::CertificateParams::new(names).unwrap();
+        let leaf = leaf.signed_by(&leaf_key, &issuer).unwrap();
+        let write = |name: &str, text: String| std::fs::write(files.path(name), text).unwrap();
+        write("ca.pem", ca_certificate.pem());
+        write("cert.pem", leaf.pem());
+        write("key.pem", leaf_key.serialize_pem());
+        files
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+/// What a test wants to be different.
+pub(crate) struct Wishes {
+    pub(crate) threads: usize,
+    pub(crate) model: Options,
+    pub(crate) model_tls: bool,
+    /// Where the upstream is, instead of the demo model.
+    pub(crate) upstream: Option<SocketAddr>,
+    pub(crate) config: fn(&mut Config),
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            model: Options {
+                first_token: Duration::ZERO,
+                inter_token: Duration::ZERO,
+                ..Options::default()
+            },
+            model_tls: false,
+            upstream: None,
+            config: |_| {},
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Wishes::default())
+    }
+
+    pub(crate) fn configured(config: fn(&mut Config)) -> Self {
+        Self::with(Wishes {
+            config,
+            ..Wishes::default()
+        })
+    }
+
+    pub(crate) fn with(wishes: Wishes) -> Self {
+        let files = Files::new();
+        let mut options = wishes.model;
+        if wishes.model_tls {
+            options.tls = Some((files.path("cert.pem"), files.path("key.pem")));
+        }
+        let model = DemoModel::start(options).unwrap();
+        let upstream = wishes.upstream.unwrap_or(model.address());
+        let mut config = config(&files, upstream, wishes.model_tls);
+        (wishes.config)(&mut config);
+        let threads = NonZeroUsize::new(wishes.threads).unwrap();
+        let listen = &config.listen;
+        let sockets = listener::bind(
+            listen.addresses[0],
+            listen.backlog,
+            listen.handshake_timeout,
+            threads,
+        )
+        .unwrap();
+        let address = sockets[0].local_addr().unwrap();
+        let keyring = keyring();
+        let sessions = Arc::new(Sessions::new());
+        keyring.observe(Arc::clone(&sessions) as _);
+        let metrics = Arc::new(Metrics::new());
+        let shared = listener::Shared::new(
+            Arc::new(config),
+            Arc::clone(&keyring),
+            Arc::clone(&metrics),
+            Arc::clone(&sessions),
+        );
+        let shared = Arc::new(shared.unwrap());
+        let shutdown = CancellationToken::new();
+        let serve = |socket| {
+            let (shared, shutdown) = (Arc::clone(&shared), shutdown.clone());
+            std::thread::spawn(move || {
+                let mut builder = tokio::runtime::Builder::new_current_thread();
+                let runtime = builder.enable_all().build().unwrap();
+                LocalSet::new().block_on(&runtime, listener::serve(socket, shared, shutdown));
+            })
+        };
+        Self {
+            address,
+            model,
+            keyring,
+            sessions,
+            metrics,
+            files,
+            shutdown: shutdown.clone(),
+            threads: sockets.into_iter().map(serve).collect(),
+        }
+    }
+
+    /// Begins the end; [`World::stopped`] waits for it.
+    pub(crate) fn stop(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    pub(crate) fn revoke(&self, key: &str) {
+        self.keyring.apply([Edit::Revoke(key_id(key))]);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        let deadline = Instant::now() + HANG;
+        while !self.stopped() && !std::thread::panicking() {
+            assert!(Instant::now() < deadline, "the edge does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !std::thread::panicking() {
+            let open = self.metrics.open_connections.get();
+            assert_eq!(open, 0, "connections are counted down");
+            let streams = self.metrics.open_streams.get();
+            assert_eq!(streams, 0, "streams are counted down");
+            let idle = self.metrics.idle_upstream_connections.get();
+            assert_eq!(idle, 0, "idle upstream connections are counted down");
+            assert!(self.sessions.is_empty(), "sessions are taken out");
+        }
+    }
+}
+
+fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
+    Config {
+        listen: config::Listen {
+            addresses: vec![([127, 0, 0, 1], 0).into()],
+            threads: NonZeroUsize::MIN,
+            backlog: 4096,
+            handshake_timeout: Duration::from_secs(30),
+            max_hello_bytes: 65_536,
+            max_connections: 65_536,
+            max_streams: 256,
+            // Tests that drop the world do not wait for streams.
+            drain_timeout: Duration::from_millis(200),
+        },
+        tls: config::Tls {
+            certificate: files.path("cert.pem"),
+            private_key: files.path("key.pem"),
+            ticket_rotation: Duration::from_secs(6 * 3600),
+        },
+        keys: config::Keys {
+            store: PathBuf::from("/nonexistent"),
+            audience: AUDIENCE.to_owned(),
+            capacity: 100,
+            window: Window {
+                back_s: 30,
+                ahead_s: 5,
+            },
+        },
+        kernel: config::Kernel {
+            attach: config::Attach::Off,
+            interfaces: Vec::new(),
+            answer: Answer::Alert,
+            heartbeat_max_age: Duration::from_secs(3),
+            events_per_second: 100,
+        },
+        legacy: config::Legacy { deny: false },
+        upstream: config::Upstream {
+            tls: upstream_tls,
+            host: if upstream_tls {
+                "localhost".to_owned()
+            } else {
+                upstream.ip().to_string()
+            },
+            port: upstream.port(),
+            ca_file: Some(files.path("ca.pem")),
+            credential: config::Credential::Pass,
+            connect_timeout: Duration::from_secs(10),
+            first_byte_timeout: HANG,
+            idle_timeout: HANG,
+            max_idle: 256,
+            keep_idle: HANG,
+        },
+        api: config::Api {
+            versions: vec!["2023-06-01".to_owned()],
+            max_body_bytes: 32 << 20,
+            node: "node-test".to_owned(),
+            layer_secret: Some(config::SecretSource::File(layer_secret(files))),
+        },
+        admin: config::Admin {
+            address: ([127, 0, 0, 1], 0).into(),
+        },
+        log: config::Log {
+            filter: "info".to_owned(),
+            json: false,
+        },
+    }
+}
+
+pub(crate) const LAYER_SECRET: &[u8] = b"layer-secret-of-the-test";
+
+fn layer_secret(files: &Files) -> PathBuf {
+    let path = files.path("layer.secret");
+    std::fs::write(&path, LAYER_SECRET).unwrap();
+    path
+}
+
+fn keyring() -> Arc<Keyring> {
+    let keyring = Arc::new(Keyring::new(100));
+    keyring.apply([ALICE, BOB, CAROL].map(|key| Edit::Put(record(key))));
+    keyring
+}
+
+pub(crate) fn record(key: &str) -> KeyRecord {
+    let text = ApiKey::new(key.as_bytes().to_vec());
+    KeyRecord {
+        id: derive::key_id(&text),
+        name: key.into(),
+        key_hash: derive::key_hash(&text),
+        policy: Some(KeyPolicy {
+            mac_key: derive::mac_key(&text, AUDIENCE).words(),
+            not_before_s: 0,
+            not_after_s: u64::MAX,
+            flags: 0,
+        }),
+        not_before_s: 0,
+        not_after_s: u64::MAX,
+        alpn_only: key == CAROL,
+        revoked: false,
+    }
+}
+
+fn key_id(key: &str) -> edge_common::token::KeyId {
+    derive::key_id(&ApiKey::new(key.as_bytes().to_vec()))
+}
+
+/// A token of that key, issued `ahead_s` seconds from now, as an ALPN name.
+pub(crate) fn token_at(key: &str, ahead_s: i64) -> Vec<u8> {
+    static NONCE: AtomicU64 = AtomicU64::new(1);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let issued_at_s = u32::try_from(i64::try_from(now.as_secs()).unwrap() + ahead_s).unwrap();
+    let text = ApiKey::new(key.as_bytes().to_vec());
+    let mac_key = derive::mac_key(&text, AUDIENCE).words();
+    let nonce = NONCE.fetch_add(1, Ordering::Relaxed);
+    Token::issue(derive::key_id(&text), mac_key, issued_at_s, nonce)
+        .to_name()
+        .to_vec()
+}
+
+pub(crate) fn token(key: &str) -> Vec<u8> {
+    token_at(key, 0)
+}
+
+/// Waits until `done`; a minute is a hang.
+pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + HANG;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Fails when `future` takes a minute.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(HANG, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not within a minute: {what}"),
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
