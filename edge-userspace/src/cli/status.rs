@@ -39,7 +39,7 @@ impl Status {
     pub(super) fn run(self) -> Outcome {
         let address = match (self.admin, &self.config) {
             (Some(address), _) => address,
-            (None, Some(file)) => config::load(file)?.admin.address,
+            (None, Some(file)) => config::admin_address(file)?,
             (None, None) => SocketAddr::from(([127, 0, 0, 1], 9901)),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

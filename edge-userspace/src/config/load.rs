@@ -19,10 +19,7 @@ use std::time::Duration;
 /// # Errors
 /// Everything that is wrong, each with line, field and cure.
 pub fn load(file: &Path) -> Result<Config, Error> {
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Unreadable {
-        file: file.to_owned(),
-        source,
-    })?;
+    let text = read(file)?;
     let mut problems = Problems::new(file, &text);
     let values = Values::read(&text, &mut problems);
     let config = Loader {
@@ -32,6 +29,28 @@ pub fn load(file: &Path) -> Result<Config, Error> {
     .config();
     problems.finish()?;
     Ok(config)
+}
+
+/// Only `admin.address`, for those who may not read what the configuration names.
+///
+/// # Errors
+/// When the file cannot be read, or its text is wrong.
+pub fn admin_address(file: &Path) -> Result<SocketAddr, Error> {
+    let text = read(file)?;
+    let mut problems = Problems::new(file, &text);
+    let values = Values::read(&text, &mut problems);
+    let address = values.addresses("admin.address").and_then(<[_]>::first);
+    let address = address.map(|(address, _)| *address);
+    problems.finish()?;
+    // Without a problem there is one, by default.
+    Ok(address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9901))))
+}
+
+fn read(file: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(file).map_err(|source| Error::Unreadable {
+        file: file.to_owned(),
+        source,
+    })
 }
 
 /// Builds the configuration. Where a value is wrong or missing, which is a problem already,

@@ -13,7 +13,7 @@ pub mod schema;
 pub mod values;
 
 pub use files::{Identity, IdentityError};
-pub use load::load;
+pub use load::{admin_address, load};
 pub use problem::{Error, Problem};
 
 use edge_common::policy::{Answer, Window};

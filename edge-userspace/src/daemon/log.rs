@@ -1,6 +1,7 @@
 //! Logs: tracing events to standard error, panics among them.
 
 use crate::config::Log;
+use std::any::Any;
 use std::io::IsTerminal as _;
 use std::panic;
 use tracing_subscriber::EnvFilter;
@@ -19,14 +20,37 @@ pub(super) fn start(config: &Log) -> Result<(), ParseError> {
         lines.init();
     }
     panic::set_hook(Box::new(|info| {
-        // A formatted message may hold anything, what a client sent too; a literal cannot.
-        let message = info.payload().downcast_ref::<&'static str>();
         tracing::error!(
             at = info.location().map(tracing::field::display),
             thread = std::thread::current().name(),
-            message = message.unwrap_or(&"(its text is not shown)"),
+            message = message(info.payload()),
             "panic: this is a fault of the program, please report it"
         );
     }));
     Ok(())
+}
+
+/// What is shown of a panic's text. A formatted one may hold anything, what a client sent
+/// too; a literal cannot.
+fn message(payload: &(dyn Any + Send)) -> &'static str {
+    (payload.downcast_ref::<&'static str>()).unwrap_or(&"(its text is not shown)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_literal_texts_of_panics_are_shown() {
+        let caught = |panics: fn()| panic::catch_unwind(panics).unwrap_err();
+        let literal = caught(|| panic!("a literal"));
+        assert_eq!(message(&*literal), "a literal");
+        let formatted = caught(|| panic!("of {}", std::hint::black_box("sk-edge-test")));
+        assert_eq!(message(&*formatted), "(its text is not shown)");
+        let unwrapped = caught(|| {
+            let parsed = std::hint::black_box("sk-edge-test").parse::<u8>();
+            parsed.expect("sk-edge-test");
+        });
+        assert_eq!(message(&*unwrapped), "(its text is not shown)");
+    }
 }

@@ -23,13 +23,21 @@ pub enum BindError {
         address: SocketAddr,
     },
     /// Anything else.
-    #[error("{address}: cannot listen: {source}")]
+    #[error("{address}: cannot listen: {source}{}", cure(source))]
     Other {
         /// The address.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
+}
+
+fn cure(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
+        io::ErrorKind::AddrNotAvailable => "; it is no address of this machine (`ip address`)",
+        _ => "",
+    }
 }
 
 /// `count` sockets that share one address by SO_REUSEPORT, so that each serving thread has

@@ -51,6 +51,12 @@ fn a_started_daemon_serves_and_tells_of_itself() {
 
     let output = place.edge(&format!("status --admin {}", daemon.admin));
     let text = String::from_utf8(output.stdout).unwrap();
+    let by_config = (place.command("status"))
+        .env("EDGE_CONFIG", "edge.toml")
+        .output()
+        .unwrap();
+    // Port 0 is what the file says; that nobody can ask there is said.
+    assert!(String::from_utf8_lossy(&by_config.stderr).contains("http://127.0.0.1:0/status"));
     for part in [
         "ready",
         "kernel half  none",
@@ -90,6 +96,16 @@ fn a_port_in_use_is_named_with_how_to_find_its_user() {
         said.starts_with(&format!("edge: admin.address: {address}: ")),
         "{said}"
     );
+}
+
+#[test]
+fn an_address_of_another_machine_is_refused_with_the_cure() {
+    let place = Place::new();
+    place.new_key("alice");
+    place.configure(|text| text.replacen("127.0.0.1:0", "192.0.2.1:0", 1));
+    let said = fails(&place);
+    assert!(said.contains("192.0.2.1:0: cannot listen"), "{said}");
+    assert!(said.contains("no address of this machine"), "{said}");
 }
 
 #[test]
