@@ -247,6 +247,21 @@ fn a_file_that_is_being_rewritten_in_place_does_not_lose_keys_meanwhile() {
 }
 
 #[test]
+fn a_file_that_grew_by_being_rewritten_is_not_taken_for_one_that_was_appended_to() {
+    let mut bench = Bench::new(&["a", "b"]);
+    let header = bench.text().lines().next().unwrap().to_owned();
+    // Lines of one length, so that the old end is the end of a line in the new text too.
+    let mut text = zeroize::Zeroizing::new(header.into_bytes());
+    text.push(b'\n');
+    for name in ["a", "c", "d"] {
+        put(name).write(&mut text);
+    }
+    fs::write(bench.path(), &text).unwrap();
+    assert_eq!(bench.follow_until_quiet().unwrap(), Found::Replaced(3));
+    assert_eq!(bench.names(), "a c d");
+}
+
+#[test]
 fn a_vanished_store_is_an_error_and_its_return_is_read() {
     let mut bench = Bench::new(&["a"]);
     let away = bench.directory.path().join("away");
