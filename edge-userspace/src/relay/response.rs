@@ -290,6 +290,14 @@ impl Silence {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let (None, Some(timer)) = (self.since, &self.timer) {
+            let now = Instant::now();
+            self.since = Some(now);
+            if now < timer.deadline() {
+                // It is set, and has this task's waker.
+                return Poll::Pending;
+            }
+        }
         let deadline = *self.since.get_or_insert_with(Instant::now) + self.limit;
         let timer = (self.timer).get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         loop {

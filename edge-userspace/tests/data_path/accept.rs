@@ -6,6 +6,7 @@ use edge_userspace::telemetry::{Handshake, Lane};
 use http::Method;
 use rustls::{HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 use std::sync::Arc;
+use std::time::Duration;
 
 static TLS12: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12];
 static TLS13: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
@@ -149,6 +150,32 @@ async fn a_resumed_session_is_whose_its_new_token_says() {
     }
     assert_eq!(kinds[0], HandshakeKind::Full);
     assert_eq!(kinds[1..], [HandshakeKind::Resumed; 2]);
+}
+
+#[tokio::test]
+async fn a_ticket_is_good_for_two_rotations_at_most() {
+    let world = World::configured(|config| {
+        config.tls.ticket_rotation = Duration::from_secs(1);
+    });
+    let kind = async |config: &rustls::ClientConfig| {
+        let tcp = tokio::net::TcpStream::connect(world.address).await.unwrap();
+        let tls = world.tls_over(tcp, config.clone()).await.unwrap();
+        let kind = tls.get_ref().1.handshake_kind().unwrap();
+        // The ticket comes with the first answer.
+        let mut client = Client::over(tls, Http::H1).await;
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+        kind
+    };
+    let fresh = || world.client_config(&alpn(&[b"http/1.1"]));
+    let old = fresh();
+    assert_eq!(kind(&old).await, HandshakeKind::Full);
+    for _ in 0..2 {
+        // Keys are changed by the first handshake after their time.
+        tokio::time::sleep(Duration::from_millis(2100)).await;
+        kind(&fresh()).await;
+    }
+    assert_eq!(kind(&old).await, HandshakeKind::Full);
+    assert_eq!(kind(&old).await, HandshakeKind::Resumed);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The name in the edge's certificate and in the model's.
 pub(crate) const NAME: &str = "edge.test";
-const AUDIENCE: &str = "test";
+pub(crate) const AUDIENCE: &str = "test";
 /// Nothing here takes this long unless it hangs.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -286,7 +286,7 @@ pub(crate) fn record(key: &str) -> KeyRecord {
     let text = ApiKey::new(key.as_bytes().to_vec());
     KeyRecord {
         id: derive::key_id(&text),
-        name: key.into(),
+        name: key.trim_start_matches("sk-edge-").into(),
         key_hash: derive::key_hash(&text),
         policy: Some(KeyPolicy {
             mac_key: derive::mac_key(&text, AUDIENCE).words(),
