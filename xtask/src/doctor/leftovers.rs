@@ -126,13 +126,17 @@ fn is_self(process: &Path) -> bool {
         .is_some_and(|pid| *pid == *std::process::id().to_string())
 }
 
-/// Interface and program, when it is one of ours.
+/// Interface and program, when one of ours is attached.
 fn attached(link: &Value) -> Option<(String, String)> {
     let name = link.get("ifname")?.as_str()?;
-    let program = link.get("xdp")?.get("prog")?.get("name")?.as_str()?;
-    program
-        .starts_with(PROGRAMS)
-        .then(|| (name.into(), program.into()))
+    let xdp = link.get("xdp")?;
+    // With programs in several modes at once only the list names them.
+    let listed = xdp.get("attached").and_then(Value::as_array);
+    let program = std::iter::once(xdp)
+        .chain(listed.into_iter().flatten())
+        .filter_map(|at| at.get("prog")?.get("name")?.as_str())
+        .find(|program| program.starts_with(PROGRAMS))?;
+    Some((name.into(), program.into()))
 }
 
 #[cfg(test)]
@@ -202,6 +206,10 @@ mod tests {
             (check.state, &*check.found),
             (State::Bad, "edge_xdp on eth0")
         );
+        let several = r#"[{"ifname":"eth1","xdp":{"mode":4,"attached":[
+            {"mode":1,"prog":{"name":"other"}},{"mode":2,"prog":{"name":"edge_pass"}}]}}]"#;
+        let check = programs(&idle, serde_json::from_str(several).ok());
+        assert_eq!(check.found, "edge_pass on eth1");
         assert_eq!(programs(&idle, links("xdp_dispatcher")).state, State::Good);
         assert_eq!(
             programs(&root.path().join("proc"), links("edge_xdp")).state,
