@@ -21,7 +21,7 @@ pub(crate) fn sample(scratch: &Scratch, settings: &Settings, reason: Reason) {
         return;
     }
     let Some(budget) = maps::budget() else { return };
-    let now = maps::monotonic_ns();
+    let now = scratch.monotonic_ns;
     if now.wrapping_sub(budget.second_began_ns) >= 1_000_000_000 {
         budget.second_began_ns = now;
         budget.sent = 0;

@@ -73,16 +73,17 @@ fn decide(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Reaso
     let source = source::Payload::new(ctx, scratch);
     scratch.hello.restart(&source);
     let scanned = scratch.hello.advance(&source);
+    if scanned == Scanned::NotTls {
+        // Nearly every packet: it need not know the time.
+        return Reason::NotHello;
+    }
+    scratch.monotonic_ns = maps::monotonic_ns();
     if source.cut_short(ctx, scratch, scanned) {
         return Reason::NotLinear;
     }
-    let Some(now_s) = maps::now_s(settings) else {
+    let Some(now_s) = maps::now_s(settings, scratch.monotonic_ns) else {
         // Without a clock nothing that was seen can be held against anyone.
-        return if scanned == Scanned::NotTls {
-            Reason::NotHello
-        } else {
-            Reason::HeartbeatStale
-        };
+        return Reason::HeartbeatStale;
     };
     let window = Window {
         back_s: settings.window_back_s,

@@ -88,15 +88,14 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// Unix time in seconds, or nothing when the daemon's heartbeat is too old.
 #[inline(always)]
-pub(crate) fn now_s(settings: &Settings) -> Option<u64> {
+pub(crate) fn now_s(settings: &Settings, monotonic_ns: u64) -> Option<u64> {
     let clock = CLOCK.get(0)?;
-    let monotonic = monotonic_ns();
     // The coarse clock may lag the heartbeat by a tick: a beat from "ahead" is fresh.
-    let age = monotonic.wrapping_sub(clock.heartbeat_ns) as i64;
+    let age = monotonic_ns.wrapping_sub(clock.heartbeat_ns) as i64;
     if clock.heartbeat_ns == 0 || age > settings.heartbeat_max_age_ns as i64 {
         return None;
     }
-    Some(monotonic.wrapping_add(clock.unix_offset_ns) / 1_000_000_000)
+    Some(monotonic_ns.wrapping_add(clock.unix_offset_ns) / 1_000_000_000)
 }
 
 /// The policy map as the shared judge sees it.

@@ -31,6 +31,8 @@ pub(crate) const MAX_HEADERS_MASK: u32 = 0xff;
 pub(crate) struct Scratch {
     pub(crate) hello: ClientHello,
     pub(crate) flow: FlowKey,
+    /// The time at which a hello is judged.
+    pub(crate) monotonic_ns: u64,
     /// Offsets from the frame's start.
     pub(crate) network_at: u32,
     pub(crate) transport_at: u32,
