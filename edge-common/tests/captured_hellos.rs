@@ -142,3 +142,19 @@ fn any_size_of_segment_will_do() {
         }
     }
 }
+
+#[test]
+fn a_scan_begun_anew_remembers_nothing() {
+    let fixtures = fixtures();
+    for before in &fixtures {
+        let mut hello = ClientHello::at_record();
+        hello.advance(&before.bytes[..]);
+        for after in &fixtures {
+            hello.restart(&after.bytes[..]);
+            let scanned = hello.advance(&after.bytes[..]);
+            let offer = Offer::of(&after.names);
+            let seen = Offer::seen(scanned, &hello);
+            assert_eq!(seen, offer, "{} after {}", after.name, before.name);
+        }
+    }
+}

@@ -5,10 +5,12 @@ mod common;
 use common::made::Hello;
 use common::scan;
 use edge_common::client_hello::{ClientHello, Scanned};
-use edge_common::policy::{KeyPolicy, Keys, Reason, Verdict, Window, judge, judge_token};
+use edge_common::policy::{
+    COUNTER_SLOTS, Counter, KeyPolicy, Keys, Reason, Verdict, Window, judge, judge_token,
+};
 use edge_common::token::{KeyId, Token};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const NOW: u64 = 1_800_000_000;
 const WINDOW: Window = Window {
@@ -255,6 +257,21 @@ fn every_flag_but_revoked_is_without_meaning() {
                 Reason::Accepted
             }
         );
+    }
+}
+
+#[test]
+fn every_reason_and_counter_has_a_name_and_a_slot_of_its_own() {
+    let reasons = Reason::ALL.iter().map(|r| (r.name(), *r as u32));
+    let counters = Counter::ALL.iter().map(|c| (c.name(), *c as u32));
+    let all: Vec<_> = reasons.chain(counters).collect();
+    let names: HashSet<_> = all.iter().map(|(name, _)| name).collect();
+    let slots: HashSet<_> = all.iter().map(|(_, slot)| slot).collect();
+    assert_eq!((names.len(), slots.len()), (all.len(), all.len()));
+    for (name, slot) in all {
+        assert!(slot < COUNTER_SLOTS, "{name}");
+        let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+        assert!(name.chars().all(plain), "{name} names a metric's label");
     }
 }
 
