@@ -1,1 +1,62 @@
 //! Benches that assert the answer they time.
+//!
+//! `cargo xtask bench NAME [--quick]`. Each prints `figure NAME VALUE UNIT`, one a line, and
+//! times a null baseline and trivial competitors in the same run, so that a goal that they
+//! meet too shows itself as no goal. What the benches share is here; it times nothing.
+
+use std::path::Path;
+
+/// Issued-at of the captured hellos' token: the second at which they are judged.
+pub const NOW_S: u64 = 1_800_000_000;
+/// Key id of the captured hellos' token, as printed (the protocol's test vector).
+pub const KEY_ID: &str = "16c90ee8f37ea61f";
+/// That key's MAC key at the audience `demo`, as little-endian words.
+pub const MAC_KEY: [u64; 2] = [0xf309_ab36_cd70_0add, 0x3877_7a82_82a0_bd77];
+
+/// A captured ClientHello by its file's name in `edge-common/tests/hellos`.
+///
+/// # Panics
+/// When there is no such file, or it is not hex.
+#[must_use]
+pub fn captured_hello(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../edge-common/tests/hellos");
+    let path = folder.join(format!("{name}.hex"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let digits = text.lines().filter(|line| !line.starts_with('#'));
+    let digits: Vec<u8> = digits.flat_map(str::bytes).collect();
+    let nibble = |digit: u8| char::from(digit).to_digit(16).expect("hex") as u8;
+    let pairs = digits.chunks_exact(2);
+    pairs
+        .map(|pair| nibble(pair[0]) << 4 | nibble(pair[1]))
+        .collect()
+}
+
+/// The same with one text replaced by another as long.
+///
+/// # Panics
+/// When `old` is not there, or the lengths differ.
+#[must_use]
+pub fn replaced(hello: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    assert_eq!(old.len(), new.len());
+    let at = hello.windows(old.len()).position(|window| window == old);
+    let at = at.expect("the text to be replaced");
+    let mut hello = hello.to_vec();
+    hello[at..at + new.len()].copy_from_slice(new);
+    hello
+}
+
+/// The middle of a set of samples.
+///
+/// # Panics
+/// When there are none.
+#[must_use]
+pub fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+/// Prints a figure.
+pub fn figure(name: &str, value: f64, unit: &str) {
+    println!("figure {name} {value:.1} {unit}");
+}
