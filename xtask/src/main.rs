@@ -15,6 +15,7 @@ mod cargo;
 mod ci;
 mod container;
 mod doctor;
+mod kernels;
 mod run;
 mod setup;
 mod test;
@@ -42,6 +43,7 @@ enum Command {
     Run(run::Args),
     Setup(setup::Args),
     Container(container::Args),
+    Kernels(kernels::Args),
     Test(test::Args),
 }
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Setup(args) => setup::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Container(args) => container::main(&args),
+        Command::Kernels(args) => kernels::main(&args),
         Command::Test(args) => test::main(&args),
     };
     outcome.unwrap_or_else(|error| {

@@ -141,7 +141,14 @@ pub fn run(file: &Path) -> Result<(), Error> {
 
     let outcome = runtime.block_on(async {
         let admin_ends = CancellationToken::new();
-        let admin = tokio::spawn(admin::serve(sockets.admin, view, admin_ends.clone()));
+        let admin = tokio::spawn({
+            let serving = admin::serve(sockets.admin, view, admin_ends.clone());
+            async move {
+                if let Err(error) = serving.await {
+                    tracing::error!(%error, "the admin address cannot be served");
+                }
+            }
+        });
         phase.serving();
         tracing::info!(
             listen = ?config.listen.addresses,

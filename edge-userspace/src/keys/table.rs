@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Keys in a shard when the table is at its capacity, about.
 const KEYS_PER_SHARD: usize = 256;
@@ -137,8 +138,9 @@ impl Keyring {
             return;
         }
         next.generation = before.generation + 1;
+        drop(before);
         let complete = next.complete();
-        self.snapshot.store(Arc::new(next));
+        let before = self.snapshot.swap(Arc::new(next));
         for observer in observers {
             // A revocation must reach the others, and the next one must reach all.
             let told = AssertUnwindSafe(|| observer.changed(changes, complete));
@@ -146,11 +148,24 @@ impl Keyring {
                 tracing::error!("one who acts on key changes panicked; it may have missed some");
             }
         }
+        drop_last(before);
     }
 
     fn writer(&self) -> MutexGuard<'_, Vec<Arc<dyn Observer>>> {
         // An observer that panicked leaves the list as it was.
         (self.observers.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Drops a snapshot that has been replaced, when its last reader is done: to free a million
+/// entries takes a while, which should be this thread's. Readers have it for one decision;
+/// one that does not let go within a second frees it itself.
+fn drop_last(snapshot: Arc<Snapshot>) {
+    for _ in 0..1000 {
+        if Arc::strong_count(&snapshot) == 1 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

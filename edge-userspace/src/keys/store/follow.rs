@@ -192,8 +192,10 @@ impl Follower {
         }
         let end = reader.position();
         let makes_room = edits.iter().any(|edit| matches!(edit, Edit::Remove(_)));
-        let table = keyring.snapshot();
-        let is_tight = !table.complete() || table.len() + edits.len() > table.capacity();
+        let is_tight = {
+            let table = keyring.snapshot();
+            !table.complete() || table.len() + edits.len() > table.capacity()
+        };
         if makes_room && is_tight {
             // Keys that had no room may have it now, and only the whole file knows them.
             return self.whole(file, keyring);
@@ -216,6 +218,8 @@ impl Follower {
             let living = self.living(file)?;
             (next, end) = self.replay(file, &before, Some(&living))?;
         }
+        // The table waits for its last reader.
+        drop(before);
         keyring.replace(next);
         self.arrived(file, end)?;
         Ok(Found::Replaced(self.records()))
