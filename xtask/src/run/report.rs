@@ -200,7 +200,7 @@ fn line(
     saw: &str,
 ) -> String {
     let mark = if mark.is_empty() { " " } else { mark };
-    format!("{mark} {who:<16} {how:<23} {offered:<44} {verdict:<25} {decided:<10} {ms:>7}  {saw}")
+    format!("{mark} {who:<16} {how:<23} {offered:<42} {verdict:<25} {decided:<10} {ms:>7}  {saw}")
 }
 
 fn milliseconds(duration: Duration) -> String {
