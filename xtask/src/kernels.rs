@@ -328,9 +328,7 @@ fn read_console(console: String) -> Boot {
     let lines = || console.lines().map(str::trim);
     let release = lines().find_map(|line| Some(line.split_once("kernel ")?.1));
     // The last one: a skip is told after the harness's own.
-    let result = lines()
-        .filter(|line| line.starts_with("test result:"))
-        .next_back();
+    let result = lines().rfind(|line| line.starts_with("test result:"));
     Boot {
         release: release.unwrap_or("unknown").to_owned(),
         result: result.map(str::to_owned),
