@@ -89,17 +89,18 @@ fn decide(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Reaso
         back_s: settings.window_back_s,
         ahead_s: settings.window_ahead_s,
     };
-    let reason = judge(
-        &scratch.hello,
-        scanned,
-        &PolicyMap { settings },
-        now_s,
-        window,
-    );
-    match reason {
-        Reason::NoToken if settings.deny_legacy != 0 => Reason::LegacyDenied,
-        reason => reason,
+    let keys = PolicyMap { settings };
+    let look = || judge(&scratch.hello, scanned, &keys, now_s, window);
+    let mut reason = look();
+    if reason == Reason::TagWrong {
+        // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two
+        // looks must agree before anyone is refused for it.
+        reason = look();
     }
+    if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
+        return Reason::LegacyDenied;
+    }
+    reason
 }
 
 #[panic_handler]

@@ -106,8 +106,10 @@ pub(crate) struct PolicyMap<'a> {
 impl Keys for PolicyMap<'_> {
     #[inline(always)]
     fn policy(&self, id: KeyId) -> Option<&KeyPolicy> {
-        // SAFETY: the map is not LRU, and freed entries of a hash map stay readable until
-        // the program ends (RCU); the daemon replaces entries whole.
+        // SAFETY: the memory stays an entry of this map until the program ends. It may
+        // become another key's meanwhile: since Linux 6.1 an entry that the daemon replaces
+        // goes back to an allocator that hands it out again at once. Such a look sees a
+        // wrong MAC key, which is why a wrong tag is looked at twice.
         unsafe { KEYS.get(id.0) }
     }
 

@@ -9,10 +9,14 @@ use std::process::{Command, Stdio};
 
 /// Compiler flags beside the paths' remapping. XDP needs no CPU's registers, so one
 /// `bpf_target_arch` serves every host and the object is the same on all of them.
-const FLAGS: [&str; 3] = [
+///
+/// Blocks stay in the order of the source: LLVM's own placement may turn a loop so that its
+/// end falls through into its middle, which the verifier of 6.1 refuses as a back-edge.
+const FLAGS: [&str; 4] = [
     "--cfg=bpf_target_arch=\"x86_64\"",
     "-Cdebuginfo=2",
     "-Clink-arg=--btf",
+    "-Clink-arg=--llvm-args=-disable-block-placement",
 ];
 
 /// The release profile, as the environment's words override the workspace's. bpf-linker

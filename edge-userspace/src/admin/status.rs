@@ -1,7 +1,7 @@
 //! What `/status` says, for `edge status` and for programs.
 
 use super::View;
-use crate::kernel::{self, object};
+use crate::kernel;
 use crate::keys::watch;
 use crate::telemetry;
 use serde::Serialize;
@@ -24,21 +24,11 @@ pub struct Status {
     /// Where clients connect.
     pub listen: Vec<SocketAddr>,
     /// The kernel half.
-    pub kernel: Kernel,
+    pub kernel: kernel::Status,
     /// The table of keys and the store behind it.
     pub keys: Keys,
     /// What the data path has done.
     pub traffic: telemetry::Summary,
-}
-
-/// The kernel half, and what program it is.
-#[derive(Debug, Serialize)]
-pub struct Kernel {
-    /// Mode, interfaces, counters.
-    #[serde(flatten)]
-    pub status: kernel::Status,
-    /// What the XDP object was built from and with.
-    pub object: &'static str,
 }
 
 /// The table of keys and the store behind it.
@@ -68,10 +58,7 @@ impl Status {
             ready: view.phase.ready().unwrap_or_else(|why| why),
             config: view.config.clone(),
             listen: view.listen.clone(),
-            kernel: Kernel {
-                status: (view.kernel)(),
-                object: object::PROVENANCE,
-            },
+            kernel: (view.kernel)(),
             keys: Keys {
                 keys: snapshot.len() as u64,
                 capacity: snapshot.capacity() as u64,

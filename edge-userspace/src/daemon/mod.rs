@@ -112,10 +112,11 @@ pub fn run(file: &Path) -> Result<(), Error> {
     let kernel = Arc::new(Kernel::attach(&config, &keyring)?);
     kernel.announce();
     warn_of(&config, &keyring, open_files);
+    // Sessions first: what a revoked key runs ends before the kernel's map is brought up.
+    keyring.observe(sessions);
     if let Some(observer) = kernel.observer() {
         keyring.observe(observer);
     }
-    keyring.observe(sessions);
     // Nothing has changed the table since the kernel half was filled: only this thread does.
     let store = Watch::start(follower, Arc::clone(&keyring))
         .map_err(Error::system("start the key store's thread"))?;

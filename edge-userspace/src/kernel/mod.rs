@@ -31,13 +31,13 @@ pub struct KernelHalf {
     shared: Arc<Shared>,
     attached: Attached,
     ports: Vec<u16>,
-    // Stopped after the program is detached: the field order is the drop order.
     _pulse: Pulse,
 }
 
 /// What key changes and readers share.
 struct Shared {
-    state: Mutex<State>,
+    /// `None` once detached: whoever observes keys may outlive the kernel half.
+    state: Mutex<Option<State>>,
 }
 
 struct State {
@@ -161,7 +161,7 @@ impl KernelHalf {
         }
         Ok(Ok(Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(state),
+                state: Mutex::new(Some(state)),
             }),
             attached,
             ports: ports(config),
@@ -178,11 +178,14 @@ impl KernelHalf {
     /// A fresh look at the maps.
     #[must_use]
     pub fn status(&self) -> Status {
-        let state = self.shared.state();
         let mut notes = self.attached.notes.clone();
-        let counters = state.program.counters().unwrap_or_else(|error| {
+        let looked = self.shared.with(|state| {
+            let complete = state.settings.policy_complete != 0;
+            Ok((state.keys, complete, state.program.counters()?))
+        });
+        let (keys, policy_complete, counters) = looked.unwrap_or_else(|error| {
             notes.push(error.to_string());
-            Vec::new()
+            Default::default()
         });
         let interfaces = self.attached.interfaces.iter();
         let interfaces: Vec<_> = interfaces
@@ -201,8 +204,8 @@ impl KernelHalf {
             notes,
             interfaces,
             ports: self.ports.clone(),
-            keys: state.keys,
-            policy_complete: state.settings.policy_complete != 0,
+            keys,
+            policy_complete,
             counters: named(&counters).collect(),
         }
     }
@@ -225,26 +228,57 @@ impl Status {
     }
 }
 
+impl Drop for KernelHalf {
+    fn drop(&mut self) {
+        // The links go with the program, and the program now, not when the last observer does.
+        drop(self.shared.state().take());
+    }
+}
+
+/// Changes that are applied before a reader of the status may come in between.
+const CHUNK: usize = 1024;
+
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Option<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the state; nothing, and well, when there is none any more.
+    fn with<T: Default>(
+        &self,
+        act: impl FnOnce(&mut State) -> Result<T, ProgramError>,
+    ) -> Result<T, ProgramError> {
+        self.state().as_mut().map_or_else(|| Ok(T::default()), act)
+    }
+
+    /// Takes a batch over. The table has it already, so from here until the map has it too,
+    /// and after a failure, a miss in the map proves nothing.
+    fn follow(&self, changes: &[Change], complete: bool) -> Result<(), ProgramError> {
+        let adds = changes
+            .iter()
+            .any(|change| matches!(change, Change::Put(_)));
+        if adds || !complete {
+            self.with(|state| state.mark(false))?;
+        }
+        let mut outcome = Ok(());
+        for chunk in changes.chunks(CHUNK) {
+            outcome = self.with(|state| state.apply(chunk)).and(outcome);
+        }
+        self.with(|state| state.mark(complete && !state.overflowed))?;
+        outcome
     }
 }
 
 impl Observer for Shared {
     fn changed(&self, changes: &[Change], complete: bool) {
-        if let Err(error) = self.state().apply(changes, complete) {
+        if let Err(error) = self.follow(changes, complete) {
             tracing::error!(%error, "the kernel's key policy could not follow a change");
         }
     }
 }
 
 impl State {
-    /// Takes a batch over. While it runs, and after a failure, a miss proves nothing.
-    fn apply(&mut self, changes: &[Change], complete: bool) -> Result<(), ProgramError> {
-        if !complete || self.overflowed {
-            self.mark(false)?;
-        }
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ProgramError> {
         let mut outcome = Ok(());
         for change in changes {
             let done = match change {
@@ -256,7 +290,6 @@ impl State {
                 outcome = Err(error);
             }
         }
-        self.mark(complete && !self.overflowed)?;
         outcome
     }
 

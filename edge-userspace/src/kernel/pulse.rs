@@ -1,5 +1,6 @@
-//! The thread that keeps the kernel half alive: it beats the heart, so that the program
-//! knows the time and that the daemon lives, and logs the sampled events.
+//! What keeps the kernel half alive: a thread that beats the heart, so that the program
+//! knows the time and that the daemon lives, and another that logs the sampled events, for
+//! a log that is slow to take a line must not stop the heart.
 
 use super::program::{ClockMap, ProgramError};
 use aya::maps::{MapData, RingBuf};
@@ -9,7 +10,7 @@ use edge_common::token::KeyId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,8 +18,14 @@ use std::time::Duration;
 /// the wall clock reaches the kernel within it.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// A running pulse. Dropping it stops the thread; the last beat then goes stale by itself.
+/// Heart and ears. Dropping it stops both threads; the last beat then goes stale by itself.
 pub(super) struct Pulse {
+    _heart: Worker,
+    _events: Worker,
+}
+
+/// A thread that goes round until it is told to stop.
+struct Worker {
     /// Closed to wake the thread.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -42,30 +49,44 @@ pub fn clock_now() -> Clock {
 }
 
 impl Pulse {
-    /// Beats once, so that the caller may attach, then goes on in a thread.
+    /// Beats once, so that the caller may attach, then goes on in threads.
     pub(super) fn start(
         mut clock: ClockMap,
         mut events: RingBuf<MapData>,
     ) -> Result<Self, PulseError> {
         clock.set(&clock_now()).map_err(PulseError::Clock)?;
+        let heart = Worker::start("edge-heart", move |wake| {
+            let mut failing = false;
+            while !stopped(wake, None) {
+                match clock.set(&clock_now()) {
+                    Ok(()) => failing = false,
+                    Err(error) if !failing => {
+                        failing = true;
+                        tracing::error!(%error, "no heartbeat: the kernel passes everything");
+                    }
+                    Err(_) => {}
+                }
+            }
+        })?;
+        let events = Worker::start("edge-events", move |wake| {
+            while !stopped(wake, Some(events.as_fd())) {
+                log(&mut events);
+            }
+        })?;
+        Ok(Self {
+            _heart: heart,
+            _events: events,
+        })
+    }
+}
+
+impl Worker {
+    fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self, PulseError> {
         let (wake, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| PulseError::Thread(errno.into()))?;
         let thread = std::thread::Builder::new()
-            .name("edge-pulse".into())
-            .spawn(move || {
-                let mut failing = false;
-                while wait(&wake, &events) {
-                    match clock.set(&clock_now()) {
-                        Ok(()) => failing = false,
-                        Err(error) if !failing => {
-                            failing = true;
-                            tracing::error!(%error, "no heartbeat: the kernel passes everything");
-                        }
-                        Err(_) => {}
-                    }
-                    drain(&mut events);
-                }
-            })
+            .name(name.into())
+            .spawn(move || run(&wake))
             .map_err(PulseError::Thread)?;
         Ok(Self {
             stop: Some(stop),
@@ -74,7 +95,7 @@ impl Pulse {
     }
 }
 
-impl Drop for Pulse {
+impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -94,27 +115,21 @@ pub enum PulseError {
     Thread(std::io::Error),
 }
 
-/// Until the next beat, an event, or the end; false at the end.
-fn wait(wake: &OwnedFd, events: &RingBuf<MapData>) -> bool {
-    let ring = events.as_fd();
-    let mut ready = [
-        PollFd::new(wake, PollFlags::IN),
-        PollFd::new(&ring, PollFlags::IN),
-    ];
+/// Waits for a beat's time, or until `other` can be read; whether it is time to stop.
+fn stopped(wake: &OwnedFd, other: Option<BorrowedFd<'_>>) -> bool {
+    let mut ready = vec![PollFd::new(wake, PollFlags::IN)];
+    ready.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
     let beat = Timespec {
         tv_sec: 0,
         tv_nsec: BEAT.subsec_nanos().into(),
     };
-    match poll(&mut ready, Some(&beat)) {
-        // The writing end was closed.
-        Ok(_) => ready[0].revents().is_empty(),
-        // Interrupted: as good as a beat.
-        Err(_) => true,
-    }
+    // An interruption is as good as a beat. The writing end is closed at the end.
+    poll(&mut ready, Some(&beat)).is_ok() && !ready[0].revents().is_empty()
 }
 
-/// Logs what is there, and no more than the ring holds, so that beats are not starved.
-fn drain(events: &mut RingBuf<MapData>) {
+/// Logs what is there, and no more at a time than the ring holds, so that a stop is noticed.
+/// Their number a second is bounded where they are made.
+fn log(events: &mut RingBuf<MapData>) {
     for _ in 0..4096 {
         let Some(item) = events.next() else { return };
         let Some(event) = decode(&item) else { continue };
