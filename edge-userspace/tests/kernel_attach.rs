@@ -268,6 +268,60 @@ fn the_policy_map_follows_the_keyring() {
 }
 
 #[test]
+fn while_a_batch_is_taken_over_the_policy_is_not_called_complete() {
+    needs_kernel!();
+    in_namespace(|| {
+        let half = start("attach = \"driver\"").unwrap();
+        let half = half.map_err(|status| status.notes).unwrap();
+        let observer = half.observer();
+        let template = record(b"sk-edge-template");
+        let batch = |number: u64| {
+            let put = |i| {
+                let mut record = template.clone();
+                record.id = KeyId(i);
+                Change::Put(Arc::new(record))
+            };
+            (number * 20_000..(number + 1) * 20_000)
+                .map(put)
+                .collect::<Vec<_>>()
+        };
+        let (mut seen, done) = (false, std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // A few batches: the other thread may be kept from looking at any one.
+                for number in 0..4 {
+                    observer.changed(&batch(number), true);
+                }
+                done.store(true, std::sync::atomic::Ordering::Release);
+            });
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                let status = half.status();
+                seen |= !status.policy_complete && status.keys % 20_000 != 0;
+            }
+        });
+        assert!(
+            seen,
+            "the map was called complete while it was being filled"
+        );
+        let status = half.status();
+        assert!(status.policy_complete && status.keys == 80_000);
+    });
+}
+
+#[test]
+fn detached_means_detached_though_an_observer_lives_on() {
+    needs_kernel!();
+    in_namespace(|| {
+        let half = start("attach = \"driver\"").unwrap();
+        let half = half.map_err(|status| status.notes).unwrap();
+        let observer = half.observer();
+        drop(half);
+        assert_eq!(attached(), None);
+        observer.changed(&[Change::Put(Arc::new(record(b"sk-edge-late")))], true);
+    });
+}
+
+#[test]
 fn a_full_policy_map_is_never_called_complete() {
     needs_kernel!();
     in_namespace(|| {

@@ -230,8 +230,7 @@ def hellos():
     judged("an ACME challenge", hello([b"acme-tls/1"]), "acme_challenge")
     judged("a look-alike of the prefix", offering(b"ezl1", b"ezl2-" + token()[5:], b"EZL1-" + token()[5:]), "no_token")
     judged("no token, legacy denied", PLAIN, "legacy_denied", deny_legacy=True)
-    judged("an ACME challenge, legacy denied", hello([b"acme-tls/1"]), "acme_challenge",
-           "the certificate must be renewed all the same", deny_legacy=True)
+    judged("an ACME challenge, legacy denied", hello([b"acme-tls/1"]), "legacy_denied", deny_legacy=True)
     judged("a valid token, legacy denied", GOOD, "accepted", deny_legacy=True)
 
     for name, text in {

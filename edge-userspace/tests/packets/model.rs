@@ -61,7 +61,7 @@ impl Model {
         let known = Known(&self.keys, wish.policy_complete);
         let reason = judge(&hello, scanned, &known, self.now_s, window);
         let reason = match reason {
-            Reason::NoToken if wish.deny_legacy => Reason::LegacyDenied,
+            Reason::NoToken | Reason::AcmeChallenge if wish.deny_legacy => Reason::LegacyDenied,
             reason => reason,
         };
         debug_assert!(scanned != Scanned::Incomplete || reason == Reason::Incomplete);
