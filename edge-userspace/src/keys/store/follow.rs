@@ -43,6 +43,9 @@ struct Position {
     /// Lines before it.
     lines: u64,
     seam: Zeroizing<Vec<u8>>,
+    /// The file as it was when we had read it to its very end. Lines may be appended between
+    /// our look and our reading, and reading them is no reason to look again.
+    read: Option<Stamp>,
 }
 
 /// Tells one state of a file from another.
@@ -113,6 +116,9 @@ impl Follower {
         let (file, metadata) = open(&self.path)?;
         let stamp = Stamp::of(&metadata);
         self.seen = Some(stamp);
+        if (self.position.as_ref()).is_some_and(|position| position.read == Some(stamp)) {
+            return Ok(Found::Nothing);
+        }
         let header = Lines::new(&file, &self.path, 0, 0).header();
         let is_same = self.is_same(stamp, header.as_ref().ok());
         if is_same && let Some((offset, lines)) = self.appended(&file, &metadata) {
@@ -277,6 +283,9 @@ impl Follower {
         let header = Lines::new(file, &self.path, 0, 0).header()?;
         let read = || -> std::io::Result<Position> {
             let metadata = file.metadata()?;
+            let (before, after) = (self.seen, Stamp::of(&metadata));
+            let grew = before.is_some_and(|before| before.bytes < offset);
+            let read = after.bytes == offset && (grew || before == Some(after));
             Ok(Position {
                 device: metadata.dev(),
                 inode: metadata.ino(),
@@ -284,6 +293,7 @@ impl Follower {
                 offset,
                 lines,
                 seam: read_seam(file, offset)?,
+                read: read.then_some(after),
             })
         };
         // Without a position the next change reads everything, which is right too.
@@ -318,4 +328,35 @@ fn read_seam(file: &File, offset: u64) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let mut seam = Zeroizing::new(vec![0; length as usize]);
     file.read_exact_at(&mut seam, offset - length)?;
     Ok(seam)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::store::writer::Writer;
+
+    #[test]
+    fn lines_that_came_between_the_look_and_the_reading_are_not_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys.journal");
+        let remove = Record::Remove(KeyId(1));
+        let append = || {
+            Writer::open_or_create(&path)
+                .unwrap()
+                .append(&[remove.clone()])
+        };
+        append().unwrap();
+        let keyring = Keyring::new(1);
+        let mut follower = Follower::new(&path, "demo");
+        assert_eq!(follower.follow(&keyring).unwrap(), Found::Replaced(1));
+        let earlier = follower.seen;
+        append().unwrap();
+        assert_eq!(follower.follow(&keyring).unwrap(), Found::Appended(1));
+        // As if that look had been before the line came.
+        follower.seen = earlier;
+        assert_eq!(follower.follow(&keyring).unwrap(), Found::Nothing);
+        assert!(follower.restless.is_none(), "it would read all of it soon");
+        append().unwrap();
+        assert_eq!(follower.follow(&keyring).unwrap(), Found::Appended(1));
+    }
 }
