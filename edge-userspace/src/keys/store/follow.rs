@@ -343,7 +343,7 @@ mod tests {
         let append = || {
             Writer::open_or_create(&path)
                 .unwrap()
-                .append(&[remove.clone()])
+                .append(std::slice::from_ref(&remove))
         };
         append().unwrap();
         let keyring = Keyring::new(1);
