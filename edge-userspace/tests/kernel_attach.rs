@@ -296,7 +296,7 @@ fn while_a_batch_is_taken_over_the_policy_is_not_called_complete() {
             });
             while !done.load(std::sync::atomic::Ordering::Acquire) {
                 let status = half.status();
-                seen |= !status.policy_complete && status.keys % 20_000 != 0;
+                seen |= !status.policy_complete && !status.keys.is_multiple_of(20_000);
             }
         });
         assert!(
