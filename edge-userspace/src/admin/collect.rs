@@ -12,7 +12,6 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Registered before the daemon serves; shows nothing until [`Target::set`] says of what.
 pub struct Collect(Target);
@@ -57,12 +56,15 @@ impl Collector for Collect {
 fn process(view: &View, families: &mut Families<'_>) -> fmt::Result {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     families.gauges("build_info", "The daemon's version.", [(version, 1)])?;
-    let uptime_s = view.started.elapsed().as_secs();
-    let now_s = (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0, |now| now.as_secs());
     families.gauge(
         "start_time_seconds",
         "When the daemon started, Unix time.",
-        now_s - uptime_s,
+        view.started_at_s,
+    )?;
+    families.counter(
+        "log_lines_lost",
+        "Log lines that no one took in time.",
+        (view.log_lines_lost)(),
     )?;
     families.gauge(
         "ready",

@@ -45,6 +45,10 @@ pub struct View {
     pub config: PathBuf,
     /// When the daemon started.
     pub started: Instant,
+    /// The same on the wall clock of that moment, Unix time in seconds.
+    pub started_at_s: u64,
+    /// Log lines that were lost so far because no one took them.
+    pub log_lines_lost: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Where clients connect.
     pub listen: Vec<SocketAddr>,
     /// The keys.

@@ -32,6 +32,8 @@ impl Admin {
         let view = Arc::new(View {
             config: "edge.toml".into(),
             started: Instant::now(),
+            started_at_s: 1_800_000_000,
+            log_lines_lost: Box::new(|| 3),
             listen: vec!["127.0.0.1:443".parse().unwrap()],
             store: Watch::start(follower, Arc::clone(&keyring)).unwrap(),
             keyring,

@@ -1,18 +1,41 @@
 //! Logs: tracing events to standard error, panics among them.
+//!
+//! A thread of its own writes them: whoever reads them may be slow or stand still, and no
+//! serving thread waits for that. What does not fit the bounded queue is lost and counted.
 
 use crate::config::Log;
 use std::any::Any;
 use std::io::IsTerminal as _;
 use std::panic;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
+/// Lines that wait to be written.
+const QUEUE_LINES: usize = 8192;
+
+/// The running log. Dropping it writes out what waits, as far as the reader takes it.
+pub(super) struct Running {
+    _writer: WorkerGuard,
+    /// Counts the lines that were lost.
+    pub(super) lost: ErrorCounter,
+}
+
 /// Starts to write logs as configured.
-pub(super) fn start(config: &Log) -> Result<(), ParseError> {
+pub(super) fn start(config: &Log) -> Result<Running, ParseError> {
     let filter = EnvFilter::builder().parse(&config.filter)?;
+    let (queue, writer) = NonBlockingBuilder::default()
+        .buffered_lines_limit(QUEUE_LINES)
+        .lossy(true)
+        .thread_name("edge-log")
+        .finish(std::io::stderr());
+    let running = Running {
+        _writer: writer,
+        lost: queue.error_counter(),
+    };
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(queue)
         .with_ansi(std::io::stderr().is_terminal());
     if config.json {
         lines.json().init();
@@ -27,7 +50,7 @@ pub(super) fn start(config: &Log) -> Result<(), ParseError> {
             "panic: this is a fault of the program, please report it"
         );
     }));
-    Ok(())
+    Ok(running)
 }
 
 /// What is shown of a panic's text. A formatted one may hold anything, what a client sent

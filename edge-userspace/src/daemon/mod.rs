@@ -22,7 +22,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use threads::Threads;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -81,7 +81,8 @@ impl Error {
 pub fn run(file: &Path) -> Result<(), Error> {
     let started = Instant::now();
     let mut config = config::load(file)?;
-    log::start(&config.log)?;
+    let log = log::start(&config.log)?;
+    let started_at_s = unix_s();
     let open_files = raise_open_files();
 
     let keyring = Arc::new(Keyring::new(config.keys.capacity));
@@ -128,6 +129,11 @@ pub fn run(file: &Path) -> Result<(), Error> {
     let view = Arc::new(View {
         config: file.to_owned(),
         started,
+        started_at_s,
+        log_lines_lost: {
+            let lost = log.lost;
+            Box::new(move || lost.dropped_lines() as u64)
+        },
         listen: config.listen.addresses.clone(),
         keyring,
         store,
@@ -184,6 +190,12 @@ pub fn run(file: &Path) -> Result<(), Error> {
     });
     kernel.detach();
     outcome
+}
+
+/// The wall clock, Unix time in seconds; 0 before 1970.
+fn unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
 }
 
 /// The listening sockets.
