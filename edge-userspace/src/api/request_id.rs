@@ -25,12 +25,14 @@ pub struct RequestIds {
     process: u32,
 }
 
-/// A request's id and the time that is in it.
+/// A request's id and when the request came.
+///
+/// The two may differ: the time in the id never goes back, so after a clock that ran ahead
+/// was set right it stays ahead for a while. Nothing is to be judged by it.
 #[derive(Clone, Debug)]
 pub struct RequestId {
     text: HeaderValue,
-    /// Unix time, nanoseconds.
-    pub at_ns: u64,
+    at_s: u64,
 }
 
 impl RequestId {
@@ -40,10 +42,10 @@ impl RequestId {
         &self.text
     }
 
-    /// When the request came, Unix time in seconds.
+    /// When the request came by the wall clock, Unix time in seconds.
     #[must_use]
     pub fn at_s(&self) -> u64 {
-        self.at_ns / 1_000_000_000
+        self.at_s
     }
 }
 
@@ -72,19 +74,24 @@ impl RequestIds {
     /// The next id.
     pub fn next(&self) -> RequestId {
         let now = (SystemTime::now().duration_since(UNIX_EPOCH)).unwrap_or(Duration::ZERO);
+        self.next_at(now)
+    }
+
+    /// `now` is Unix time.
+    fn next_at(&self, now: Duration) -> RequestId {
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let at_ns = now_ns.max(self.last_ns.get().saturating_add(1));
-        self.last_ns.set(at_ns);
+        let id_ns = now_ns.max(self.last_ns.get().saturating_add(1));
+        self.last_ns.set(id_ns);
         RequestId {
-            text: self.text(at_ns),
-            at_ns,
+            text: self.text(id_ns),
+            at_s: now.as_secs(),
         }
     }
 
-    fn text(&self, at_ns: u64) -> HeaderValue {
+    fn text(&self, id_ns: u64) -> HeaderValue {
         // Left-aligned to 115 bits, a whole number of digits.
         let bits =
-            u128::from(at_ns) << 48 | u128::from(self.thread) << 32 | u128::from(self.process);
+            u128::from(id_ns) << 48 | u128::from(self.thread) << 32 | u128::from(self.process);
         let bits = bits << (ID_DIGITS * 5 - 112);
         let mut text = [0; PREFIX.len() + ID_DIGITS];
         text[..PREFIX.len()].copy_from_slice(PREFIX);
@@ -114,6 +121,16 @@ mod tests {
             seen.extend(made);
         }
         assert_eq!(seen.len(), 20_000);
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_ids_rise_and_the_time_is_the_clocks() {
+        let ids = RequestIds::new();
+        let ahead = ids.next_at(Duration::from_secs(1_900_000_000));
+        let right = ids.next_at(Duration::from_secs(1_800_000_000));
+        assert!(ahead.text.as_bytes() < right.text.as_bytes());
+        assert_eq!(ahead.at_s(), 1_900_000_000);
+        assert_eq!(right.at_s(), 1_800_000_000);
     }
 
     #[test]
