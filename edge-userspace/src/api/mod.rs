@@ -139,6 +139,11 @@ impl Api {
                 "x-anthropic-layer is set by the edge and must not be sent",
             ));
         }
+        if seen.names_end_to_end {
+            return Err(ApiError::invalid_request(
+                "connection names a header that is not of one hop",
+            ));
+        }
         if route == Route::None {
             return Err(ApiError::not_found("There is nothing at this path"));
         }

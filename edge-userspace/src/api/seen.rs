@@ -16,6 +16,8 @@ pub(super) struct Seen<'a> {
     pub(super) encoding_unknown: bool,
     /// A transfer encoding other than chunked.
     pub(super) framing_unknown: bool,
+    /// `connection` names a header that is not of one hop and that is relied on.
+    pub(super) names_end_to_end: bool,
     /// `x-debug: legacy`
     pub(super) debug_legacy: bool,
     /// What the client says of its body's size, bytes.
@@ -47,6 +49,10 @@ impl<'a> Seen<'a> {
                 "content-length" => {
                     seen.content_length =
                         (value.to_str().ok()).and_then(|digits| digits.parse().ok());
+                }
+                "connection" => {
+                    let mut names = value.as_bytes().split(|byte| *byte == b',');
+                    seen.names_end_to_end |= names.any(|name| is_relied_on(name.trim_ascii()));
                 }
                 "transfer-encoding" => {
                     seen.framing_unknown |= !value.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -82,6 +88,20 @@ impl<'a> Seen<'a> {
         let known = accepted.iter().any(|known| version == known.as_str());
         known && !self.versions_conflict
     }
+}
+
+/// Whether the edge checks that header or the upstream depends on it. `connection` must not
+/// name such a one (RFC 9110 section 7.6.1): what it names is removed, so a request could be
+/// judged with a header and arrive without it.
+fn is_relied_on(name: &[u8]) -> bool {
+    const NAMES: [&str; 4] = ["authorization", "x-api-key", "host", "cookie"];
+    const BEGINNINGS: [&str; 4] = ["accept", "anthropic-", "content-", "x-anthropic-"];
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    let begins = |known: &str| {
+        let begin = name.get(..known.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    NAMES.into_iter().any(is) || BEGINNINGS.into_iter().any(begins)
 }
 
 /// The credential of a `Bearer` authorization (RFC 6750 section 2.1). Another scheme
@@ -147,6 +167,36 @@ mod tests {
             ("anthropic-version", "2020-01-01"),
             ("anthropic-version", "2023-06-01")
         ]));
+    }
+
+    #[test]
+    fn headers_that_are_relied_on_are_noticed_in_connection() {
+        let seen = |value| Seen::read(&map(&[("connection", value)])).names_end_to_end;
+        for value in [
+            "close",
+            "keep-alive, TE",
+            "upgrade, HTTP2-Settings",
+            "x-hop",
+            "",
+        ] {
+            assert!(!seen(value), "{value}");
+        }
+        for name in [
+            "authorization",
+            "X-Api-Key",
+            "anthropic-version",
+            "Content-Length",
+            "host",
+            "x-anthropic-layer",
+            "Accept-Encoding",
+            "accept",
+            "cookie",
+        ] {
+            assert!(seen(name), "{name}");
+        }
+        assert!(seen("close,\tContent-Encoding , x-hop"));
+        let second = map(&[("connection", "close"), ("connection", "x-api-key")]);
+        assert!(Seen::read(&second).names_end_to_end);
     }
 
     #[test]

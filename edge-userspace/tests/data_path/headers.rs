@@ -67,6 +67,31 @@ async fn a_forged_layer_is_refused() {
     assert_eq!(world.model.stats().figures().requests, 0);
 }
 
+/// Else it would be judged with the header and arrive without it.
+#[tokio::test]
+async fn a_header_that_is_relied_on_cannot_be_taken_out_by_naming_it_in_connection() {
+    let world = World::new();
+    for named in [
+        "anthropic-version",
+        "close, Content-Encoding",
+        "x-api-key",
+        "authorization",
+        "keep-alive, content-type",
+        "host",
+    ] {
+        let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
+        let ask = Ask::message(ALICE)
+            .with("content-encoding", "gzip")
+            .with("connection", named);
+        let answer = client.ask(ask).await.unwrap();
+        answer.is_error(400, "invalid_request_error", "connection names a header");
+    }
+    assert_eq!(world.model.stats().figures().requests, 0);
+    let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
+    let ask = Ask::message(ALICE).with("connection", "x-hop, close");
+    assert_eq!(client.ask(ask).await.unwrap().status, 200);
+}
+
 #[tokio::test]
 async fn responses_are_signed_and_marked() {
     let world = World::new();
