@@ -195,15 +195,12 @@ impl Api {
 
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
-        let answered = tokio::select! {
-            biased;
-            answered = self.upstream.send(request, upload.as_deref()) => {
-                answered.map_err(|error| self.failed(&error, id))
-            }
-            end = stream.end() => Err(ended(end)),
-        };
+        let answered = stream.run(self.upstream.send(request, upload.as_deref()));
+        let answered = answered.await;
         waiting.over();
-        let (head, answer) = answered?.into_parts();
+        let answered = answered.map_err(ended)?;
+        let answered = answered.map_err(|error| self.failed(&error, id))?;
+        let (head, answer) = answered.into_parts();
         self.metrics.first_byte.observe(begun.elapsed());
         Ok(self.relay(head, answer, stream, id))
     }

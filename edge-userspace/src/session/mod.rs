@@ -125,7 +125,8 @@ impl Session {
             key_ended,
         };
         if let Some(key) = session.identity.key.clone() {
-            session.bind(key);
+            // Whether the key has ended meanwhile is in the state.
+            let _ = session.bind(key);
         }
         Rc::new(session)
     }
@@ -190,11 +191,10 @@ impl Session {
             Refused::Unknown | Refused::NotLoaded => Refusal::Invalid,
             refused => Refusal::Refused(refused),
         })?;
-        self.bind(key);
-        Ok(())
+        self.bind(key)
     }
 
-    fn bind(&self, key: Arc<KeyRecord>) {
+    fn bind(&self, key: Arc<KeyRecord>) -> Result<(), Refusal> {
         let id = key.id;
         let registration = self.sessions.register(id, self.key_ended.clone());
         *self.bound.borrow_mut() = Some(Bound {
@@ -204,7 +204,9 @@ impl Session {
         // A revocation between the check and the registration was told to no one here.
         if self.keyring.find(id).is_none_or(|key| key.revoked) {
             self.end(End::Key);
+            return Err(Refusal::Ended);
         }
+        Ok(())
     }
 
     /// The connection is to be closed as soon as nothing runs on it.
@@ -310,6 +312,19 @@ impl Stream {
     /// Resolves when the stream is to end.
     pub async fn end(&self) -> End {
         poll_fn(|cx| self.poll_end(cx)).await
+    }
+
+    /// Runs `work` until it is done or the stream is to end. The end is looked at first: once
+    /// it has come, `work` is not polled again, and nothing of it goes on.
+    ///
+    /// # Errors
+    /// Why the stream is to end.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
+        tokio::select! {
+            biased;
+            end = self.end() => Err(end),
+            done = work => Ok(done),
+        }
     }
 }
 

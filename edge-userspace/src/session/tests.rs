@@ -205,6 +205,31 @@ fn a_key_revoked_before_its_connection_is_registered_ends_it_all_the_same() {
     assert_eq!(session.state(), State::Ended(End::Key));
 }
 
+/// Likewise between the check of a first request's key and the registration.
+#[test]
+fn a_key_revoked_before_its_first_request_binds_is_refused() {
+    let key = record(b"a", false);
+    let world = World::new([key.clone()]);
+    let session = world.connection(None);
+    let checked = world
+        .keyring
+        .authenticate(&ApiKey::new(b"a".to_vec()), NOW_S);
+    world.keyring.apply([Edit::Revoke(key.id)]);
+    assert_eq!(session.bind(checked.unwrap()), Err(Refusal::Ended));
+    assert_eq!(session.state(), State::Ended(End::Key));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_to_end_does_nothing_more() {
+    let world = World::new([record(b"a", false)]);
+    let session = world.connection(Some(b"a"));
+    let stream = session.begin();
+    assert_eq!(stream.run(async { 7 }).await, Ok(7));
+    session.end(End::Key);
+    let work = async { panic!("polled after the end") };
+    assert_eq!(stream.run(work).await, Err::<(), _>(End::Key));
+}
+
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed_sooner_without_a_key() {
     let world = World::new([record(b"a", false)]);
