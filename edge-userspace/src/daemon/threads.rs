@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
 /// The threads that serve.
@@ -37,7 +37,8 @@ impl Threads {
                 .name(format!("serve-{number}"))
                 .spawn(move || {
                     let _end = end;
-                    LocalSet::new().block_on(&runtime, serve_all(sockets, shared, shutdown));
+                    let serving = listener::serve(sockets, shared, shutdown);
+                    LocalSet::new().block_on(&runtime, serving);
                 })?;
         }
         Ok(Self { ends })
@@ -66,23 +67,5 @@ struct End {
 impl Drop for End {
     fn drop(&mut self) {
         let _ = self.tell.try_send(self.number);
-    }
-}
-
-/// Serves all sockets of one thread; one that fails ends them all.
-async fn serve_all(sockets: Vec<TcpListener>, shared: Arc<Shared>, shutdown: CancellationToken) {
-    let mut serving = JoinSet::new();
-    for socket in sockets {
-        serving.spawn_local(listener::serve(
-            socket,
-            Arc::clone(&shared),
-            shutdown.clone(),
-        ));
-    }
-    while let Some(served) = serving.join_next().await {
-        // A panic has been logged where it happened.
-        if served.is_err() || !shutdown.is_cancelled() {
-            return;
-        }
     }
 }

@@ -141,7 +141,14 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEAD_BYTES * 2);
         let connection = pin!(builder.serve_connection(io, service));
-        let close = http1::Connection::graceful_shutdown;
+        // Accepted when the daemon stopped already, it has had no request, and would be
+        // closed at once: the response to the first one closes it, or patience's end.
+        let is_late = session.state() != State::Open;
+        let close = |connection: Pin<&mut _>| {
+            if !is_late {
+                http1::Connection::graceful_shutdown(connection);
+            }
+        };
         drive(connection, close, &session, metrics).await
     };
     if let Err(error) = ended {

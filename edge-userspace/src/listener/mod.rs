@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -138,16 +139,17 @@ struct Thread {
     log: Bounded,
 }
 
-/// Serves one listening socket until `shutdown`, then until its connections have ended,
-/// each within the drain timeout. Must run inside a [`tokio::task::LocalSet`] of a
-/// current_thread runtime.
+/// Serves one thread's listening sockets until `shutdown`, then until their connections have
+/// ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
+/// run inside a [`tokio::task::LocalSet`] of a current_thread runtime.
 pub async fn serve(
-    socket: std::net::TcpListener,
+    sockets: Vec<std::net::TcpListener>,
     shared: Arc<Shared>,
     shutdown: CancellationToken,
 ) {
-    let listener = match TcpListener::from_std(socket) {
-        Ok(listener) => listener,
+    let listeners = sockets.into_iter().map(TcpListener::from_std);
+    let listeners: Vec<_> = match listeners.collect() {
+        Ok(listeners) => listeners,
         Err(error) => {
             tracing::error!(%error, "a listening socket cannot be served");
             return;
@@ -177,6 +179,29 @@ pub async fn serve(
     });
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
     let connections = TaskTracker::new();
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let (thread, connections) = (Rc::clone(&thread), connections.clone());
+        accepting.spawn_local(accept(thread, connections, listener, shutdown.clone()));
+    }
+    while let Some(accepted) = accepting.join_next().await {
+        if accepted.is_err() {
+            // A panic, which has been logged where it happened.
+            return;
+        }
+    }
+    connections.close();
+    connections.wait().await;
+    upkeep.abort();
+}
+
+/// Accepts until `shutdown`, then what waits already.
+async fn accept(
+    thread: Rc<Thread>,
+    connections: TaskTracker,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -188,11 +213,29 @@ pub async fn serve(
             Err(error) => accept_failed(&thread, &error).await,
         }
     }
+    accept_the_rest(&thread, &connections, listener);
     // New connections go to the other sockets of the port, or are refused by the kernel.
-    drop(listener);
-    connections.close();
-    connections.wait().await;
-    upkeep.abort();
+}
+
+/// Accepts the connections that the kernel has queued: it would reset them when the socket
+/// is closed. Not more than the queue holds, for others may come as fast as these go.
+fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: TcpListener) {
+    // The runtime may not have heard of the latest, so the kernel is asked itself.
+    let Ok(listener) = listener.into_std() else {
+        return;
+    };
+    for _ in 0..thread.shared.config.listen.backlog {
+        let accepted = listener.accept().and_then(|(tcp, peer)| {
+            tcp.set_nonblocking(true)?;
+            Ok((TcpStream::from_std(tcp)?, peer))
+        });
+        match accepted {
+            Ok((tcp, peer)) => begin(thread, connections, tcp, peer),
+            Err(error) if is_of_the_connection(&error) => {}
+            // None is left, or there is no room for one.
+            Err(_) => break,
+        }
+    }
 }
 
 /// What runs beside the connections.
@@ -222,14 +265,7 @@ fn begin(thread: &Rc<Thread>, connections: &TaskTracker, tcp: TcpStream, peer: S
 /// Some errors are of the one connection that is gone; others are of the system, and
 /// trying again at once would only spin.
 async fn accept_failed(thread: &Thread, error: &io::Error) {
-    let of_the_connection = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::Interrupted
-    );
-    if of_the_connection {
+    if is_of_the_connection(error) {
         return;
     }
     let ends = &thread.shared.metrics.connection_ends;
@@ -239,4 +275,14 @@ async fn accept_failed(thread: &Thread, error: &io::Error) {
         tracing::error!(%error, left_out, "accept failed; raise the limit of open files (ulimit -n)");
     }
     tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+fn is_of_the_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
 }

@@ -1,10 +1,16 @@
 //! A key that ends, and a daemon that stops, while streams run.
 
-use crate::client::{Ask, Client, Http};
-use crate::world::{ALICE, BOB, World, soon, token, until};
+use crate::client::{Ask, Client, Http, alpn};
+use crate::world::{ALICE, BOB, Wishes, World, soon, token, until};
 use edge_userspace::telemetry::{ConnectionEnd, StreamEnd};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Barrier};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::net::TcpStream;
 
 /// A stream that has begun and goes on for ever.
 async fn endless(client: &mut Client, key: &str) -> (Vec<u8>, Incoming) {
@@ -109,9 +115,42 @@ async fn an_idle_connection_of_a_revoked_key_closes() {
 }
 
 #[tokio::test]
+async fn what_waits_to_be_accepted_when_the_daemon_stops_is_served() {
+    for http in Http::BOTH {
+        let begin = Arc::new(Barrier::new(2));
+        let world = World::with(Wishes {
+            begin: Some(Arc::clone(&begin)),
+            config: |config| config.listen.drain_timeout = Duration::from_secs(30),
+            ..Wishes::default()
+        });
+        let name: &[u8] = match http {
+            Http::H1 => b"http/1.1",
+            Http::H2 => b"h2",
+        };
+        let tcp = TcpStream::connect(world.address).await.unwrap();
+        tcp.writable().await.unwrap();
+        let config = world.client_config(&alpn(&[name, &token(ALICE)]));
+        let mut handshake = pin!(world.tls_over(tcp, config));
+        // The hello is written, and with it the kernel has queued the connection.
+        poll_fn(|cx| {
+            assert!(handshake.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        world.stop();
+        begin.wait();
+        let mut client = Client::over(handshake.await.unwrap(), http).await;
+        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+        assert_eq!(answer.status, 200, "{http:?}");
+        client.closed().await;
+        until("the thread's end", || world.stopped()).await;
+    }
+}
+
+#[tokio::test]
 async fn when_the_daemon_stops_short_streams_finish_and_long_ones_are_told() {
     let world = World::configured(|config| {
-        config.listen.drain_timeout = std::time::Duration::from_secs(2);
+        config.listen.drain_timeout = Duration::from_secs(2);
     });
     for http in Http::BOTH {
         drop(world.connect(http, None).await);

@@ -31,6 +31,20 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
+async fn all_sockets_of_a_thread_use_the_same_connections() {
+    let mut world = World::configured(|config| {
+        config.listen.addresses.push(([127, 0, 0, 1], 0).into());
+    });
+    assert_eq!(world.addresses.len(), 2);
+    for address in world.addresses.clone() {
+        world.address = address;
+        let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+    }
+    assert_eq!(world.model.stats().figures().connections, 1);
+}
+
+#[tokio::test]
 async fn an_https_upstream_is_checked_against_its_own_ca() {
     let world = World::with(Wishes {
         model_tls: true,

@@ -9,11 +9,11 @@ use edge_userspace::listener;
 use edge_userspace::secret::ApiKey;
 use edge_userspace::session::Sessions;
 use edge_userspace::telemetry::Metrics;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
@@ -35,6 +35,8 @@ pub(crate) const MALLORY: &str = "sk-edge-mallory";
 
 pub(crate) struct World {
     pub(crate) address: SocketAddr,
+    /// All of them; `address` is the first.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) model: DemoModel,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) sessions: Arc<Sessions>,
@@ -84,6 +86,8 @@ pub(crate) struct Wishes {
     pub(crate) model_tls: bool,
     /// Where the upstream is, instead of the demo model.
     pub(crate) upstream: Option<SocketAddr>,
+    /// The threads, and whoever lets them begin; the sockets listen already.
+    pub(crate) begin: Option<Arc<Barrier>>,
     pub(crate) config: fn(&mut Config),
 }
 
@@ -98,6 +102,7 @@ impl Default for Wishes {
             },
             model_tls: false,
             upstream: None,
+            begin: None,
             config: |_| {},
         }
     }
@@ -127,14 +132,17 @@ impl World {
         (wishes.config)(&mut config);
         let threads = NonZeroUsize::new(wishes.threads).unwrap();
         let listen = &config.listen;
-        let sockets = listener::bind(
-            listen.addresses[0],
-            listen.backlog,
-            listen.handshake_timeout,
-            threads,
-        )
-        .unwrap();
-        let address = sockets[0].local_addr().unwrap();
+        let mut sockets: Vec<Vec<TcpListener>> = Vec::new();
+        sockets.resize_with(threads.get(), Vec::new);
+        let mut addresses = Vec::new();
+        for address in &listen.addresses {
+            let (backlog, wait) = (listen.backlog, listen.handshake_timeout);
+            let bound = listener::bind(*address, backlog, wait, threads).unwrap();
+            addresses.push(bound[0].local_addr().unwrap());
+            for (of_thread, socket) in sockets.iter_mut().zip(bound) {
+                of_thread.push(socket);
+            }
+        }
         let keyring = keyring();
         let sessions = Arc::new(Sessions::new());
         keyring.observe(Arc::clone(&sessions) as _);
@@ -147,16 +155,21 @@ impl World {
         );
         let shared = Arc::new(shared.unwrap());
         let shutdown = CancellationToken::new();
-        let serve = |socket| {
+        let serve = |sockets| {
             let (shared, shutdown) = (Arc::clone(&shared), shutdown.clone());
+            let begin = wishes.begin.clone();
             std::thread::spawn(move || {
+                if let Some(begin) = begin {
+                    begin.wait();
+                }
                 let mut builder = tokio::runtime::Builder::new_current_thread();
                 let runtime = builder.enable_all().build().unwrap();
-                LocalSet::new().block_on(&runtime, listener::serve(socket, shared, shutdown));
+                LocalSet::new().block_on(&runtime, listener::serve(sockets, shared, shutdown));
             })
         };
         Self {
-            address,
+            address: addresses[0],
+            addresses,
             model,
             keyring,
             sessions,
