@@ -92,7 +92,11 @@ impl Api {
         };
         let mut response = match self.plan(session, &request, route, &seen, &id) {
             Err(error) => {
-                read_off(request.into_body(), version).await;
+                let expects_continue = request.headers().contains_key(header::EXPECT);
+                // A connection that ends has its rest read by whoever closes it.
+                if session.state() == State::Open {
+                    read_off(request.into_body(), version, expects_continue);
+                }
                 whole(error.response(id.text()))
             }
             Ok(Plan::Health) => whole(health()),

@@ -7,23 +7,33 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Bytes of a refused request's body that are read before the answer.
+/// Most bytes of a refused request's body that are read on HTTP/1.1; a client that means to
+/// send more is told by the connection's end.
 const SHORT_BYTES: u64 = 65_536;
-/// Most bytes that are read beside it.
+/// The same on HTTP/2, where only the stream would end.
 const LONG_BYTES: u64 = 1 << 20;
 /// How long they are waited for.
-const READ_OFF_TIME: Duration = Duration::from_secs(1);
+const READ_OFF_TIME: Duration = Duration::from_secs(5);
 
-/// Reads the body of a refused request and forgets it: a short one before the answer, the
-/// begin of a long one beside it. An HTTP/2 answer to a body that is still on its way ends
-/// with a RST_STREAM (NO_ERROR, RFC 9113 section 8.1), which some clients, curl among them,
-/// take for a failure if it crosses their data.
-pub(super) async fn read_off(body: Incoming, version: Version) {
-    if body.size_hint().lower() <= SHORT_BYTES {
-        read_some(body, SHORT_BYTES).await;
-    } else if version == Version::HTTP_2 {
-        tokio::task::spawn_local(read_some(body, LONG_BYTES));
+/// Reads the begin of a refused request's body beside the answer, which does not wait for
+/// it, and forgets it. An HTTP/1.1 connection can serve on only when the body is off it. An
+/// HTTP/2 answer to a body that is still on its way ends with a RST_STREAM (NO_ERROR, RFC
+/// 9113 section 8.1), which some clients, curl among them, take for a failure if it crosses
+/// their data.
+///
+/// Nothing is read when the client waits to be told to go on (`expect: 100-continue`): to
+/// read is to tell it so (RFC 9110 section 10.1.1).
+pub(super) fn read_off(body: Incoming, version: Version, expects_continue: bool) {
+    if expects_continue || body.is_end_stream() {
+        return;
     }
+    let is_long = body.size_hint().lower() > SHORT_BYTES;
+    let most_bytes = match version {
+        Version::HTTP_2 => LONG_BYTES,
+        _ if is_long => return,
+        _ => SHORT_BYTES,
+    };
+    tokio::task::spawn_local(read_some(body, most_bytes));
 }
 
 /// Reads at most `left` bytes. What is late or longer meets the reset.

@@ -297,6 +297,49 @@ async fn http_1_0_gets_an_answer_that_ends() {
 }
 
 #[tokio::test]
+async fn a_refused_client_that_expects_continue_is_not_asked_to() {
+    let world = World::new();
+    for framing in ["content-length: 2", "transfer-encoding: chunked"] {
+        let request = head(&format!("expect: 100-continue\r\n{framing}\r\n"));
+        let request = request.replace("anthropic-version", "x-other");
+        let answer = raw(&world, request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{framing}: {answer}");
+    }
+}
+
+/// The refusal does not wait for the body, and the connection serves on after it.
+#[tokio::test]
+async fn a_refusal_comes_while_the_body_is_open_and_the_body_is_read_beside_it() {
+    let world = World::new();
+    for (framing, begin, rest) in [
+        (
+            "transfer-encoding: chunked",
+            "2\r\nab\r\n",
+            "1\r\nc\r\n0\r\n\r\n",
+        ),
+        ("content-length: 3", "ab", "c"),
+    ] {
+        let mut tls = (world.tls(&alpn(&[b"http/1.1", &token(ALICE)])).await).unwrap();
+        let refused = head(&format!("{framing}\r\n")).replace("anthropic-version", "x-other");
+        tls.write_all((refused + begin).as_bytes()).await.unwrap();
+        let mut answers = Vec::new();
+        while !answers.ends_with(b"}") {
+            let read = soon("the refusal", tls.read_buf(&mut answers)).await;
+            assert_ne!(read.unwrap(), 0, "the refusal is whole");
+        }
+        assert!(answers.starts_with(b"HTTP/1.1 400 "), "{framing}");
+        let good = head("content-length: 2\r\nconnection: close\r\n") + "{}";
+        tls.write_all((rest.to_owned() + &good).as_bytes())
+            .await
+            .unwrap();
+        answers.clear();
+        let _ = soon("the answer", tls.read_to_end(&mut answers)).await;
+        let answer = String::from_utf8(answers).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{framing}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_expects_continue_is_asked_to() {
     let world = World::new();
     let mut tls = world
