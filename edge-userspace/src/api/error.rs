@@ -9,6 +9,8 @@ use std::borrow::Cow;
 /// Tells the official SDKs whether to try again; they obey it before anything else.
 pub const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+const OVERLOADED: &str = "overloaded_error";
+
 /// An error as a client gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
@@ -64,7 +66,7 @@ impl ApiError {
     pub fn overloaded(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status: StatusCode::from_u16(529).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
-            kind: "overloaded_error",
+            kind: OVERLOADED,
             message: message.into(),
             retry: true,
         }
@@ -103,6 +105,10 @@ impl ApiError {
             HeaderValue::from_static("application/json"),
         );
         headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
+        if self.kind == OVERLOADED {
+            // Short: the official TypeScript SDK sleeps it in full.
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
     }
 
@@ -150,6 +156,9 @@ mod tests {
         assert_eq!(response.status(), 401);
         assert_eq!(response.headers()[X_SHOULD_RETRY], "false");
         assert_eq!(response.headers()["content-type"], "application/json");
-        assert_eq!(ApiError::overloaded("").status().as_u16(), 529);
+        let overloaded = ApiError::overloaded("").response(&id);
+        assert_eq!(overloaded.status().as_u16(), 529);
+        assert_eq!(overloaded.headers()["retry-after"], "1");
+        assert!(!response.headers().contains_key("retry-after"));
     }
 }

@@ -18,9 +18,12 @@ pub(super) fn remove_own(headers: &mut HeaderMap) {
     headers.remove(X_DEBUG);
 }
 
-/// Whether the body is a stream of server-sent events.
+/// Whether the body is a stream of server-sent events that can be read as such. One that an
+/// upstream has compressed although it was asked not to is passed as mere bytes.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    is_media_type(headers, b"text/event-stream")
+    let plain = (headers.get(header::CONTENT_ENCODING))
+        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    plain && is_media_type(headers, b"text/event-stream")
 }
 
 /// Puts the edge's headers on a response. `lane` is the one that it is marked with.
@@ -133,9 +136,12 @@ mod tests {
             ("x-anthropic-layer", "an upstream's"),
         ];
         for lane in [Lane::Zero, Lane::Legacy] {
-            let (headers, _) = dressed(&upstream, lane);
+            let (mut headers, _) = dressed(&upstream, lane);
             assert!(!headers.contains_key("x-anthropic-layer"));
             assert!(is_event_stream(&headers));
+            let gzip = HeaderValue::from_static("gzip");
+            headers.insert(header::CONTENT_ENCODING, gzip);
+            assert!(!is_event_stream(&headers), "nothing can be added to it");
         }
     }
 }

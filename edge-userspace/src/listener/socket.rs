@@ -4,12 +4,24 @@
     reason = "named island: TCP_DEFER_ACCEPT has no safe wrapper"
 )]
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
+
+/// A client that acknowledges nothing, or keeps its window shut, is gone after this time
+/// (tcp(7), TCP_USER_TIMEOUT).
+const STALLED: Duration = Duration::from_secs(180);
+
+/// Finds out about peers that vanished without a word, within two minutes.
+fn keep_alive() -> TcpKeepalive {
+    TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(15))
+        .with_retries(4)
+}
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +59,10 @@ fn cure(source: &io::Error) -> &'static str {
 /// silently share the connections with it. Therefore the first socket is bound without it,
 /// which fails when anyone listens there, and is opened to the others only then.
 ///
-/// The sockets pass on TCP_NODELAY to accepted connections, and TCP_DEFER_ACCEPT with
-/// `defer_accept` (rounded up to seconds): a connection is accepted when its first bytes
-/// are there, so one that the kernel half refuses is never accepted at all.
+/// With TCP_DEFER_ACCEPT and `defer_accept` (rounded up to seconds) a connection is accepted
+/// when its first bytes are there, so one that the kernel half refuses is never accepted at
+/// all. Accepted connections inherit TCP_NODELAY, keep-alive, and a bound on how long a
+/// client may acknowledge or read nothing of what was sent to it.
 ///
 /// # Errors
 /// When the address is in use, is not this machine's, or needs a privilege.
@@ -75,6 +88,8 @@ pub fn bind(
         socket.listen(backlog).map_err(fail)?;
         // Without Nagle's algorithm an event leaves when it is written, not a round trip later.
         socket.set_tcp_nodelay(true).map_err(fail)?;
+        socket.set_tcp_keepalive(&keep_alive()).map_err(fail)?;
+        socket.set_tcp_user_timeout(Some(STALLED)).map_err(fail)?;
         set_defer_accept(socket, defer_accept).map_err(fail)?;
     }
     Ok(sockets.into_iter().map(TcpListener::from).collect())
@@ -155,7 +170,10 @@ mod tests {
             clients.push(client);
             for (socket, accepted) in sockets.iter().zip(&mut accepted) {
                 if let Ok((connection, _)) = socket.accept() {
-                    assert!(connection.nodelay().unwrap(), "inherited from the listener");
+                    let options = SockRef::from(&connection);
+                    assert!(options.tcp_nodelay().unwrap(), "inherited");
+                    assert!(options.keepalive().unwrap(), "inherited");
+                    assert_eq!(options.tcp_user_timeout().unwrap(), Some(STALLED));
                     *accepted += 1;
                 }
             }

@@ -14,8 +14,10 @@ use std::task::{Context, Poll};
 const AHEAD_BYTES: usize = 64 * 1024;
 
 /// A request's body. Trailers are not passed on: no API of this kind has any.
+///
+/// In a box: it travels through several futures, each of which has room for it.
 #[derive(Default)]
-pub struct RequestBody(Option<Live>);
+pub struct RequestBody(Option<Box<Live>>);
 
 struct Live {
     incoming: Incoming,
@@ -54,7 +56,7 @@ impl RequestBody {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
         };
-        (Self(Some(live)), Some(upload))
+        (Self(Some(Box::new(live))), Some(upload))
     }
 }
 

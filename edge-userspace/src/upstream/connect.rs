@@ -1,6 +1,7 @@
 //! From a host name to a connection: resolve, connect, TLS.
 
 use super::target::Target;
+use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -85,9 +86,15 @@ async fn dial_name(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
 
 async fn dial(address: SocketAddr) -> Result<TcpStream, ConnectError> {
     let tcp = TcpStream::connect(address).await;
+    // A model may think for minutes; whether its host is still there is known sooner.
+    let keep_alive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(30))
+        .with_interval(Duration::from_secs(10))
+        .with_retries(3);
     let tcp = tcp.and_then(|tcp| {
         // With Nagle's algorithm a request's last piece waits for a delayed ACK.
         tcp.set_nodelay(true)?;
+        SockRef::from(&tcp).set_tcp_keepalive(&keep_alive)?;
         Ok(tcp)
     });
     tcp.map_err(|source| ConnectError::Connect { address, source })

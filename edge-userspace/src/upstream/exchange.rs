@@ -12,10 +12,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -54,24 +53,15 @@ impl<B: Sendable> Exchange<B> {
     }
 
     /// Sends the request and waits for the response's head.
-    pub(super) async fn ask(
+    pub(super) fn ask(
         &mut self,
         request: Request<B>,
-    ) -> Result<Response<Incoming>, Asked<B>> {
-        let sent = self.sender.try_send_request(request);
-        // Without the cooperative budget: a wake-up for its sake would go to no one.
-        let mut response = pin!(tokio::task::unconstrained(sent));
-        let connection = &mut self.connection;
-        let answered = poll_fn(|cx| {
-            drive(connection, cx);
-            response
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
-        });
-        answered.await.map_err(|mut failed| Asked {
-            unsent: failed.take_message(),
-            error: failed.into_error(),
-        })
+    ) -> impl Future<Output = Result<Response<Incoming>, Asked<B>>> {
+        Ask {
+            // Without the cooperative budget: a wake-up for its sake would go to no one.
+            sent: tokio::task::unconstrained(self.sender.try_send_request(request)),
+            connection: &mut self.connection,
+        }
     }
 
     /// Whether an idle connection can still be used: open, with nothing to read. An end
@@ -87,6 +77,34 @@ impl<B: Sendable> Exchange<B> {
             &mut Context::from_waker(Waker::noop()),
         );
         self.connection.is_some() && self.sender.is_ready()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A request that has been given to a connection. An `async` block in its stead would
+    /// have room for the request twice, and so would every request's task.
+    struct Ask<'a, B: Sendable, F> {
+        #[pin]
+        sent: F,
+        connection: &'a mut Option<Connection<B>>,
+    }
+}
+
+impl<B, F> Future for Ask<'_, B, F>
+where
+    B: Sendable,
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
+{
+    type Output = Result<Response<Incoming>, Asked<B>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        drive(this.connection, cx);
+        let sent = this.sent.poll(&mut Context::from_waker(Waker::noop()));
+        sent.map_err(|mut failed| Asked {
+            unsent: failed.take_message(),
+            error: failed.into_error(),
+        })
     }
 }
 

@@ -22,18 +22,18 @@ pub use upload::{Fault, Upload};
 
 use crate::telemetry::{Metrics, UpstreamConnection};
 use bytes::Bytes;
-use exchange::{Asked, Exchange};
+use exchange::Exchange;
 use http::{Method, Request, Response};
 use http_body::Body;
 use pool::Pool;
 use std::error::Error as StdError;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// How often idle connections are looked after, at most.
 const REAP_EVERY: Duration = Duration::from_secs(5);
@@ -117,55 +117,52 @@ impl<B: Sendable> Upstream<B> {
     /// once and on a new connection, when nothing of it was sent or it is a bodiless GET.
     pub async fn send(
         &self,
-        request: Request<B>,
+        mut request: Request<B>,
         upload: Option<&Upload>,
     ) -> Result<Response<Answer<B>>, Error> {
-        let (request, failed) = match self.pool.take() {
-            None => (request, None),
-            Some(exchange) => {
-                let repeat = is_repeatable(&request).then(|| copy_head(&request));
-                match self.ask(exchange, request, upload).await? {
-                    Ok(response) => return Ok(response),
-                    Err(asked) => match asked.unsent.or(repeat) {
-                        Some(request) => (request, Some(asked.error)),
-                        None => return Err(Error::Broken(asked.error)),
-                    },
+        let mut idle = self.pool.take();
+        loop {
+            let reused = idle.is_some();
+            let mut exchange = match idle.take() {
+                Some(exchange) => exchange,
+                None => self.connect_for(&mut request).await?,
+            };
+            let repeat = (reused && is_repeatable(&request)).then(|| copy_head(&request));
+            let asked = {
+                let asked = pin!(exchange.ask(request));
+                before(self.target.first_byte_timeout, upload, asked).await?
+            };
+            let asked = match asked {
+                Ok(response) => {
+                    let answer = |body| Answer::new(body, exchange, &self.pool);
+                    return Ok(response.map(answer));
                 }
+                Err(asked) => asked,
+            };
+            if let Some(fault) = upload.and_then(Upload::fault) {
+                return Err(Error::Body(fault));
             }
-        };
-        if let Some(error) = failed {
-            tracing::debug!(%error, "a reused upstream connection was dead; asking again");
+            // On a new connection this is how it is; a reused one may have been dead.
+            match asked.unsent.filter(|_| reused).or(repeat) {
+                Some(again) => request = again,
+                None => return Err(Error::Broken(asked.error)),
+            }
+            tracing::debug!(error = %asked.error, "a reused connection was dead; asking again");
             self.metrics
                 .upstream_connections
                 .one(UpstreamConnection::Retried);
         }
-        let mut request = request;
-        let mut connect = pin!(self.connect());
-        let exchange = poll_fn(|cx| {
-            request.body_mut().read_ahead(cx);
-            connect.as_mut().poll(cx)
-        });
-        let exchange = exchange.await?;
-        (self.ask(exchange, request, upload).await?).map_err(|asked| Error::Broken(asked.error))
     }
 
-    async fn ask(
-        &self,
-        mut exchange: Exchange<B>,
-        request: Request<B>,
-        upload: Option<&Upload>,
-    ) -> Result<Result<Response<Answer<B>>, Asked<B>>, Error> {
-        let limit = self.target.first_byte_timeout;
-        let answered = before(limit, upload, exchange.ask(request)).await?;
-        match answered {
-            Ok(response) => Ok(Ok(
-                response.map(|body| Answer::new(body, exchange, &self.pool))
-            )),
-            Err(asked) => match upload.and_then(Upload::fault) {
-                Some(fault) => Err(Error::Body(fault)),
-                None => Ok(Err(asked)),
-            },
-        }
+    /// Connects, and has the request read ahead meanwhile. In a box: it is rare and large,
+    /// and every request's future would have room for it.
+    async fn connect_for(&self, request: &mut Request<B>) -> Result<Exchange<B>, ConnectError> {
+        let mut connect: Pin<Box<dyn Future<Output = _>>> = Box::pin(self.connect());
+        poll_fn(|cx| {
+            request.body_mut().read_ahead(cx);
+            connect.as_mut().poll(cx)
+        })
+        .await
     }
 
     async fn connect(&self) -> Result<Exchange<B>, ConnectError> {
@@ -192,24 +189,27 @@ impl<B: Sendable> Upstream<B> {
 async fn before<T>(
     limit: Duration,
     upload: Option<&Upload>,
-    asked: impl Future<Output = T>,
+    mut asked: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, Error> {
-    let mut asked = pin!(asked);
     let begun = Instant::now();
-    let mut deadline = begun + limit;
-    loop {
-        if let Ok(answered) = tokio::time::timeout_at(deadline, asked.as_mut()).await {
-            return Ok(answered);
+    let mut timer = pin!(sleep_until(begun + limit));
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(answered) = asked.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answered));
+            }
+            ready!(timer.as_mut().poll(cx));
+            let (since, limit, fault) = match upload {
+                Some(upload) => upload.waiting(limit),
+                None => (begun, limit, None),
+            };
+            if since + limit <= Instant::now() {
+                return Poll::Ready(Err(fault.map_or(Error::FirstByte(limit), Error::Body)));
+            }
+            timer.as_mut().reset(since + limit);
         }
-        let (since, limit, fault) = match upload {
-            Some(upload) => upload.waiting(limit),
-            None => (begun, limit, None),
-        };
-        deadline = since + limit;
-        if Instant::now() >= deadline {
-            return Err(fault.map_or(Error::FirstByte(limit), Error::Body));
-        }
-    }
+    })
+    .await
 }
 
 fn is_repeatable<B: Body>(request: &Request<B>) -> bool {
