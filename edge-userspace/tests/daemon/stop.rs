@@ -20,6 +20,36 @@ fn a_signal_stops_it_with_0_and_the_next_one_starts_where_it_was() {
 }
 
 #[test]
+fn a_stop_waits_for_what_runs_and_a_second_signal_does_not() {
+    let place = Place::new();
+    let key = place.new_key("alice");
+    // Takes the request and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", silent.local_addr().unwrap());
+    let usual = format!("http://{}", place.upstream);
+    place.configure(|text| text.replace(&usual, &silent).replace("20s", "1h"));
+    let mut daemon = place.start();
+    let mut tls = place.connect_with(&daemon, &key).unwrap();
+    let asking = std::thread::spawn(move || ask(&mut tls, &key.text).is_err());
+    let asked = "edge_upstream_connections_total{what=\"opened\"} 1";
+    let since = std::time::Instant::now();
+    while !daemon.admin("/metrics").1.lines().any(|line| line == asked) {
+        assert!(since.elapsed() < PATIENCE, "the request does not arrive");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    daemon.signal(Signal::TERM);
+    daemon.wait_for_line(|line| line.to_string().contains("stopping: no new connections"));
+    let (status, why) = daemon.admin("/readyz");
+    assert_eq!(status, 503);
+    assert!(why.starts_with("stopping"), "{why}");
+    assert!(!asking.is_finished(), "what runs is waited for");
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+    assert!(daemon.log().contains("a second signal"));
+    assert!(asking.join().unwrap(), "it was cut");
+}
+
+#[test]
 fn a_hang_up_does_not_stop_it() {
     let place = Place::new();
     place.new_key("alice");
