@@ -4,6 +4,7 @@
 //! debootstrap. Asks podman for no more than this process may give, so it also works inside a
 //! virtual machine or a container that is itself confined.
 
+use crate::capabilities;
 use crate::run::Interrupt;
 use anyhow::{Context as _, bail};
 use std::path::Path;
@@ -149,17 +150,10 @@ impl Podman {
 fn affordable_limits() -> anyhow::Result<Vec<String>> {
     /// Enough for the demo, and below what podman has left itself.
     const ENOUGH: u64 = 16_384;
-    /// linux/capability.h
-    const CAP_SYS_RESOURCE: u32 = 24;
-    let read = |path: &str| std::fs::read_to_string(path).with_context(|| path.to_owned());
-    let status = read("/proc/self/status")?;
-    let effective = (status.lines())
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-        .context("/proc/self/status has no CapEff line")?;
-    if effective >> CAP_SYS_RESOURCE & 1 == 1 {
+    if capabilities::ours() >> capabilities::SYS_RESOURCE & 1 == 1 {
         return Ok(Vec::new());
     }
+    let read = |path: &str| std::fs::read_to_string(path).with_context(|| path.to_owned());
     let limits = read("/proc/self/limits")?;
     let option = |title: &str, name: &str| {
         let line = limits.lines().find_map(|line| line.strip_prefix(title))?;

@@ -11,6 +11,7 @@ mod skip;
 
 mod bench;
 mod build_ebpf;
+mod capabilities;
 mod cargo;
 mod ci;
 mod container;

@@ -1,6 +1,7 @@
 //! The running kernel, and what this process may do with it.
 
 use super::Check;
+use crate::capabilities;
 use std::fs;
 use std::path::Path;
 
@@ -8,12 +9,6 @@ use std::path::Path;
 const LOWEST: [u32; 2] = [6, 1];
 /// From here on BPF memory is charged to the memory cgroup, not to RLIMIT_MEMLOCK.
 const NO_MEMLOCK: [u32; 2] = [5, 11];
-/// include/uapi/linux/capability.h.
-const CAPABILITIES: [(&str, u32); 3] = [
-    ("CAP_BPF", 39),
-    ("CAP_NET_ADMIN", 12),
-    ("CAP_SYS_ADMIN", 21),
-];
 
 pub(super) fn checks() -> Vec<Check> {
     let release = read("/proc/sys/kernel/osrelease");
@@ -99,12 +94,8 @@ fn bpffs(mounts: &str) -> Check {
 
 fn capabilities(status: &str) -> Check {
     const NAME: &str = "capabilities";
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-        .unwrap_or(0);
-    let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES
+    let effective = capabilities::effective(status);
+    let (have, lack): (Vec<_>, Vec<_>) = capabilities::NEEDED
         .iter()
         .partition(|(_, bit)| effective >> bit & 1 == 1);
     let names = |list: Vec<&(&'static str, u32)>| {

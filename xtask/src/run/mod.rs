@@ -68,7 +68,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
 fn run(args: &Args, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut report = Report::new(args.json);
-    let stage = Stage::best(!args.no_xdp);
+    let stage = Stage::best(!args.no_xdp)?;
     report.say(&stage.describe())?;
     let programs = Programs::find(&crate::workspace(), interrupt)?;
     report.say(&format!(

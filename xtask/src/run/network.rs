@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -240,6 +241,8 @@ fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::null())
+        // A second Ctrl-C must not end it while it takes down what was made.
+        .process_group(0)
         .output();
     let output = match output {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

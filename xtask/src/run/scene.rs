@@ -9,6 +9,7 @@ use super::network::{self, Network, Place};
 use super::process::{Daemon, output_of};
 use super::programs::Programs;
 use super::system::LoadedPass;
+use crate::capabilities;
 use anyhow::Context as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -33,9 +34,25 @@ pub(super) enum Stage {
     },
 }
 
+/// Whether the system said that it may not be, or that it knows no such thing: rights can be
+/// taken away from root too (a container's seccomp, lockdown).
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let by_number = error.chain().any(|cause| {
+        let number = (cause.downcast_ref::<std::io::Error>()).and_then(|e| e.raw_os_error());
+        matches!(number, Some(libc::EPERM | libc::ENOSYS))
+    });
+    // What `ip` says of the first, and what is said of a machine without it.
+    let text = format!("{error:#}");
+    let by_words = ["Operation not permitted", "command is missing"];
+    by_number || by_words.iter().any(|words| text.contains(words))
+}
+
 impl Stage {
     /// Takes the best that is permitted.
-    pub(super) fn best(kernel_half: bool) -> Self {
+    ///
+    /// # Errors
+    /// When it is permitted and does not work: that is no reason to show less.
+    pub(super) fn best(kernel_half: bool) -> anyhow::Result<Self> {
         let built = if kernel_half {
             LoadedPass::load()
                 .context("BPF is not permitted")
@@ -44,13 +61,14 @@ impl Stage {
             Network::build(None)
         };
         match built {
-            Ok(network) => Self::Namespaces {
+            Ok(network) => Ok(Self::Namespaces {
                 network,
                 kernel_half,
-            },
-            Err(error) => Self::Loopback {
+            }),
+            Err(error) if capabilities::has_needed() && !is_refusal(&error) => Err(error),
+            Err(error) => Ok(Self::Loopback {
                 why: format!("{error:#}"),
-            },
+            }),
         }
     }
 
