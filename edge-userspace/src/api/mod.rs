@@ -244,6 +244,9 @@ impl Api {
             upstream::Error::Connect(ConnectError::TimedOut(_)) => {
                 ApiError::timeout("The upstream could not be reached in time")
             }
+            upstream::Error::Connect(ConnectError::Full(_)) => ApiError::overloaded(
+                "This node has no connection to the upstream free; send the request again",
+            ),
             upstream::Error::Connect(_) => ApiError::api("The upstream could not be reached"),
             upstream::Error::FirstByte(_) => {
                 ApiError::timeout("The upstream did not begin to answer in time")

@@ -231,6 +231,7 @@ impl Loader<'_, '_> {
             connect_timeout: self.duration("upstream.connect_timeout"),
             first_byte_timeout: self.duration("upstream.first_byte_timeout"),
             idle_timeout: self.duration("upstream.idle_timeout"),
+            max_connections: self.integer("upstream.max_connections") as usize,
             max_idle: self.integer("upstream.max_idle") as usize,
             keep_idle: self.duration("upstream.keep_idle"),
         }

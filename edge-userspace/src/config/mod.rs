@@ -146,6 +146,8 @@ pub struct Upstream {
     pub first_byte_timeout: Duration,
     /// Silence within a response. Default 600 s.
     pub idle_timeout: Duration,
+    /// Connections at a time, each thread, idle ones included. Default 4096.
+    pub max_connections: usize,
     /// Idle connections kept, each thread. Default 256.
     pub max_idle: usize,
     /// How long an idle connection is kept. Default 60 s.

@@ -132,6 +132,8 @@ fields! {
         "From the request's end to the head of the response.";
     "upstream.idle_timeout": Kind::Duration(ms(100), s(86_400)), Value("\"10m\""),
         "Longest silence within a response.";
+    "upstream.max_connections": Integer(1, 1_000_000), Value("4096"),
+        "Upstream connections that each thread may have at a time, idle ones included; a request beyond them is a 529.";
     "upstream.max_idle": Integer(0, 65_536), Value("256"),
         "Idle upstream connections that each thread keeps.";
     "upstream.keep_idle": Kind::Duration(s(1), s(3600)), Value("\"60s\""),

@@ -191,6 +191,8 @@ label! {
         Reused "reused",
         /// None could be made.
         Failed "failed",
+        /// None was made: the thread has as many as it may have.
+        Full "full",
         /// An idle one turned out to be dead before it was used.
         Stale "stale",
         /// A request was sent again because its reused connection had died unused.

@@ -1,5 +1,6 @@
 //! From a host name to a connection: resolve, connect, TLS.
 
+use super::addresses::Addresses;
 use super::target::Target;
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
@@ -11,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 /// Why no connection could be made.
@@ -32,6 +34,11 @@ pub enum ConnectError {
         /// What the system said.
         source: io::Error,
     },
+    /// This thread has as many connections as it may have.
+    #[error(
+        "all {0} upstream connections of this thread are in use; raise upstream.max_connections"
+    )]
+    Full(usize),
     /// Resolving, connecting and TLS took too long together.
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
@@ -48,11 +55,23 @@ pub enum ConnectError {
     Http(#[source] hyper::Error),
 }
 
-/// Resolves anew each time: addresses may move.
-pub(super) async fn connect(target: &Target) -> Result<(Io, Socket), ConnectError> {
+/// What remains until `deadline` is shared out among the addresses of a name.
+pub(super) async fn connect(
+    target: &Target,
+    addresses: &Addresses,
+    deadline: Instant,
+) -> Result<(Io, Socket), ConnectError> {
     let tcp = match target.host.parse::<IpAddr>() {
         Ok(address) => dial(SocketAddr::new(address, target.port)).await?,
-        Err(_) => dial_name(&target.host, target.port).await?,
+        Err(_) => {
+            let lookup = tokio::net::lookup_host((target.host.as_str(), target.port));
+            let found = addresses.resolve(lookup).await;
+            let found = found.map_err(|source| ConnectError::Resolve {
+                host: target.host.clone(),
+                source,
+            })?;
+            addresses.dial(&found, deadline).await?
+        }
     };
     let socket = Socket(Rc::new(RefCell::new(tcp)));
     let Some((connector, name)) = &target.tls else {
@@ -66,25 +85,7 @@ pub(super) async fn connect(target: &Target) -> Result<(Io, Socket), ConnectErro
     Ok((Io::Tls(Box::new(tls)), socket))
 }
 
-async fn dial_name(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
-    let resolve = |source| ConnectError::Resolve {
-        host: host.to_owned(),
-        source,
-    };
-    let addresses = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(resolve)?;
-    let mut failed = resolve(io::Error::new(io::ErrorKind::NotFound, "no address"));
-    for address in addresses {
-        match dial(address).await {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
-}
-
-async fn dial(address: SocketAddr) -> Result<TcpStream, ConnectError> {
+pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, ConnectError> {
     let tcp = TcpStream::connect(address).await;
     // A model may think for minutes; whether its host is still there is known sooner.
     let keep_alive = TcpKeepalive::new()

@@ -7,6 +7,7 @@
 
 use super::Sendable;
 use super::connect::{ConnectError, Io, Socket};
+use super::places::Place;
 use super::pool::Pool;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -29,6 +30,7 @@ pub(super) struct Exchange<B: Sendable> {
     /// `None` once it has ended.
     connection: Option<Connection<B>>,
     socket: Socket,
+    _place: Place,
 }
 
 /// Why a request got no response.
@@ -39,7 +41,7 @@ pub(super) struct Asked<B> {
 }
 
 impl<B: Sendable> Exchange<B> {
-    pub(super) async fn new(io: Io, socket: Socket) -> Result<Self, ConnectError> {
+    pub(super) async fn new(io: Io, socket: Socket, place: Place) -> Result<Self, ConnectError> {
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(READ_AHEAD_BYTES)
             .handshake(TokioIo::new(io))
@@ -49,6 +51,7 @@ impl<B: Sendable> Exchange<B> {
             sender,
             connection: Some(Box::pin(connection)),
             socket,
+            _place: place,
         })
     }
 

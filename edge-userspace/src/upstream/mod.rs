@@ -7,9 +7,11 @@
 //! like ([`crate::api`]) and what becomes of a response that breaks off
 //! ([`crate::relay`]).
 
+mod addresses;
 mod connect;
 mod exchange;
 mod headers;
+mod places;
 mod pool;
 mod target;
 mod upload;
@@ -21,10 +23,12 @@ pub use target::{Target, TargetError};
 pub use upload::{Fault, Upload};
 
 use crate::telemetry::{Metrics, UpstreamConnection};
+use addresses::Addresses;
 use bytes::Bytes;
 use exchange::Exchange;
 use http::{Method, Request, Response};
 use http_body::Body;
+use places::Places;
 use pool::Pool;
 use std::error::Error as StdError;
 use std::future::poll_fn;
@@ -52,6 +56,8 @@ pub trait Sendable:
 pub struct Upstream<B: Sendable> {
     target: Arc<Target>,
     pool: Rc<Pool<B>>,
+    places: Rc<Places>,
+    addresses: Addresses,
     metrics: Arc<Metrics>,
 }
 
@@ -78,6 +84,8 @@ impl<B: Sendable> Upstream<B> {
     pub fn new(target: Arc<Target>, metrics: Arc<Metrics>) -> Self {
         let pool = Pool::new(target.max_idle, target.keep_idle, Arc::clone(&metrics));
         Self {
+            places: Places::new(target.max_connections),
+            addresses: Addresses::default(),
             target,
             pool: Rc::new(pool),
             metrics,
@@ -167,14 +175,20 @@ impl<B: Sendable> Upstream<B> {
 
     async fn connect(&self) -> Result<Exchange<B>, ConnectError> {
         let counters = &self.metrics.upstream_connections;
-        let connected =
-            tokio::time::timeout(self.target.connect_timeout, connect::connect(&self.target))
-                .await
-                .unwrap_or(Err(ConnectError::TimedOut(self.target.connect_timeout)));
+        let Some(place) = self.places.take() else {
+            counters.one(UpstreamConnection::Full);
+            return Err(ConnectError::Full(self.target.max_connections));
+        };
+        let limit = self.target.connect_timeout;
+        let deadline = Instant::now() + limit;
+        let connected = connect::connect(&self.target, &self.addresses, deadline);
+        let connected = tokio::time::timeout_at(deadline, connected)
+            .await
+            .unwrap_or(Err(ConnectError::TimedOut(limit)));
         match connected {
             Ok((io, socket)) => {
                 counters.one(UpstreamConnection::Opened);
-                Exchange::new(io, socket).await
+                Exchange::new(io, socket, place).await
             }
             Err(error) => {
                 counters.one(UpstreamConnection::Failed);

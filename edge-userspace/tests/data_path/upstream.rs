@@ -45,6 +45,28 @@ async fn all_sockets_of_a_thread_use_the_same_connections() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_place_for_its_connection_is_told_to_come_again() {
+    let world = World::configured(|config| config.upstream.max_connections = 2);
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let hangs = || Ask::message(ALICE).with("x-demo-error", "hang");
+    let hanging: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(client.begin(hangs())))
+        .collect();
+    let figures = || world.model.stats().figures();
+    until("both requests upstream", || figures().active == 2).await;
+    let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+    answer.is_error(529, "overloaded_error", "This node has no connection");
+    let connections = &world.metrics.upstream_connections;
+    assert_eq!(connections.get(UpstreamConnection::Full), 1);
+    hanging[0].abort();
+    until("a place", || figures().active == 1).await;
+    for _ in 0..3 {
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+    }
+    assert_eq!(connections.get(UpstreamConnection::Opened), 3);
+}
+
+#[tokio::test]
 async fn an_https_upstream_is_checked_against_its_own_ca() {
     let world = World::with(Wishes {
         model_tls: true,

@@ -262,6 +262,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             connect_timeout: Duration::from_secs(10),
             first_byte_timeout: HANG,
             idle_timeout: HANG,
+            max_connections: 4096,
             max_idle: 256,
             keep_idle: HANG,
         },
