@@ -224,3 +224,109 @@ fn names_access_denied(error: &str) -> bool {
         .collect();
     letters.contains("alertreceivedaccessdenied") || letters.contains("alertaccessdenied")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::counters::Counters;
+    use super::super::row::Token;
+    use super::super::rows;
+    use super::*;
+    use std::time::Duration;
+
+    /// A bad token in a hello of one segment.
+    fn refused_row() -> Row {
+        let rows = rows::sections().into_iter().flat_map(|(_, rows)| rows);
+        let mut bad = rows.filter(|row| row.token == Token::FlippedTag && !row.post_quantum);
+        bad.next().unwrap()
+    }
+
+    fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect()
+    }
+
+    /// What is counted and seen when the kernel refuses it as it should.
+    fn refused_in_the_kernel() -> Played {
+        Played {
+            report: Report {
+                error: Some("AlertReceived(AccessDenied)".to_owned()),
+                ..Report::default()
+            },
+            counted: Counters {
+                kernel: counts(&[("hellos", 1), ("tag_wrong", 1), ("packets", 4)]),
+                ..Counters::default()
+            },
+            took: Duration::ZERO,
+            delay: None,
+        }
+    }
+
+    fn faults(played: &Played, kernel_half: bool) -> Vec<String> {
+        judge(&refused_row(), kernel_half, played).faults
+    }
+
+    #[test]
+    fn what_is_as_expected_has_no_fault() {
+        let outcome = judge(&refused_row(), true, &refused_in_the_kernel());
+        assert_eq!(outcome.faults, [""; 0]);
+        assert_eq!(outcome.decided_by, "kernel");
+        assert_eq!(outcome.verdict, "reject tag_wrong");
+    }
+
+    #[test]
+    fn each_thing_that_differs_is_a_fault_of_its_own() {
+        let mut other_reason = refused_in_the_kernel();
+        other_reason.counted.kernel = counts(&[("hellos", 1), ("key_unknown", 1)]);
+        let mut reached_the_daemon = refused_in_the_kernel();
+        reached_the_daemon.counted.accepted = 1;
+        let mut judged_twice = refused_in_the_kernel();
+        judged_twice.counted.userspace = counts(&[("tag_wrong", 1)]);
+        let mut do_not_add_up = refused_in_the_kernel();
+        *do_not_add_up.counted.kernel.get_mut("hellos").unwrap() = 2;
+        let mut silent = refused_in_the_kernel();
+        silent.report.error = Some("Connection reset by peer (os error 104)".to_owned());
+        for played in [
+            other_reason,
+            reached_the_daemon,
+            judged_twice,
+            do_not_add_up,
+            silent,
+        ] {
+            assert_eq!(faults(&played, true).len(), 1, "{played:?}");
+        }
+        let mut unbothered = refused_in_the_kernel();
+        unbothered.counted.kernel.clear();
+        assert_eq!(faults(&unbothered, true).len(), 1, "{unbothered:?}");
+    }
+
+    #[test]
+    fn without_the_kernel_half_userspace_must_have_decided() {
+        assert!(!faults(&refused_in_the_kernel(), false).is_empty());
+        let mut played = refused_in_the_kernel();
+        played.counted = Counters {
+            userspace: counts(&[("tag_wrong", 1)]),
+            accepted: 1,
+            ..Counters::default()
+        };
+        assert_eq!(faults(&played, false), [""; 0]);
+        assert!(!faults(&played, true).is_empty());
+    }
+
+    #[test]
+    fn each_librarys_name_for_the_alert_is_known_and_no_other() {
+        for name in [
+            "AlertReceived(AccessDenied)",
+            "tlsv1 alert access denied (SSL alert number 49)",
+            "[SSL: TLSV1_ALERT_ACCESS_DENIED] tlsv1 alert access denied (_ssl.c:1006)",
+        ] {
+            assert!(names_access_denied(name), "{name}");
+        }
+        for name in [
+            "AlertReceived(HandshakeFailure)",
+            "Connection reset by peer (os error 104)",
+            "access denied",
+            "",
+        ] {
+            assert!(!names_access_denied(name), "{name}");
+        }
+    }
+}
