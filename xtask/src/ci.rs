@@ -2,7 +2,7 @@
 
 use crate::tool::CI_TOOLS;
 use crate::ui::{self, Tone, paint};
-use crate::{build_ebpf, cargo, doctor, test};
+use crate::{build_ebpf, cargo, doctor, kernels, test};
 use anyhow::Context as _;
 use edge_ebpf_builder::{Toolchain, command};
 use std::process::{Command, ExitCode};
@@ -65,6 +65,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     });
     step("lints of the XDP program", &mut lint_ebpf);
     step("lints", &mut lint);
+    step("other kernels", &mut kernels::main_if_possible);
     step("tests", &mut || {
         test::main(&test::Args::everything(!args.allow_skips))
     });
@@ -133,7 +134,7 @@ fn lint_ebpf() -> anyhow::Result<ExitCode> {
 /// cargo-deny without its advisory database, which lives on a host that a build machine may
 /// not reach.
 fn deny() -> anyhow::Result<ExitCode> {
-    let [cargo_deny, _] = &CI_TOOLS;
+    let [cargo_deny, ..] = &CI_TOOLS;
     let program = cargo_deny
         .path()
         .with_context(|| format!("cargo-deny is missing; `{}`", cargo_deny.fix()))?;

@@ -25,6 +25,10 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("dpkg-deb", "dpkg"),
 ];
 
+/// Debian's series that are booted unless others are named: the floor, and the current
+/// long-term kernel.
+const SERIES: [&str; 2] = ["6.1", "6.12"];
+
 /// A boot under emulation takes seconds; this only guards against a hang.
 const HANG: Duration = Duration::from_secs(300);
 
@@ -39,7 +43,7 @@ Examples:
   cargo xtask kernels --image boot/vmlinuz-6.6.0")]
 pub(crate) struct Args {
     /// A Debian kernel series; may be repeated.
-    #[arg(long, value_name = "SERIES", default_values = ["6.1", "6.12"])]
+    #[arg(long, value_name = "SERIES", default_values = SERIES)]
     kernel: Vec<String>,
 
     /// A kernel image of your own instead, with BPF, BTF and a serial console built in.
@@ -57,30 +61,62 @@ struct Boot {
     console: String,
 }
 
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            kernel: SERIES.map(str::to_owned).to_vec(),
+            image: None,
+        }
+    }
+}
+
 /// Boots each kernel and tells what its tests said.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let images = images(args)?;
+    boot_all(&images)
+}
+
+/// The same for CI, where a kernel that cannot be had here is a skip that is named.
+pub(crate) fn main_if_possible() -> anyhow::Result<ExitCode> {
+    match images(&Args::default()) {
+        Ok(images) => boot_all(&images),
+        Err(why) => {
+            println!("SKIPPED other kernels: {why:#}");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Where the kernels are, downloaded if need be.
+fn images(args: &Args) -> anyhow::Result<Vec<PathBuf>> {
     for (program, package) in PROGRAMS {
         if which(program).is_none() {
             bail!("{program} is missing: apt-get install --no-install-recommends {package}");
         }
     }
-    let folder = cargo::metadata()?.target_directory.join("kernels");
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let test = build_test()?;
-    let archive = pack(&folder, &test)?;
-    let images = match &args.image {
-        Some(image) => vec![image.clone()],
+    let folder = folder()?;
+    match &args.image {
+        Some(image) => Ok(vec![image.clone()]),
         None => (args.kernel.iter())
             .map(|series| image(&folder, series))
-            .collect::<Result<_, _>>()?,
-    };
+            .collect(),
+    }
+}
 
+fn folder() -> anyhow::Result<PathBuf> {
+    let folder = cargo::metadata()?.target_directory.join("kernels");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
+}
+
+fn boot_all(images: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let archive = pack(&folder()?, &build_test()?)?;
     let mut rows = Vec::new();
     let mut good = true;
     for image in images {
         ui::step(&format!("boot {}", image.display()));
         let began = Instant::now();
-        let boot = boot(&image, &archive)?;
+        let boot = boot(image, &archive)?;
         let passed = boot
             .result
             .as_ref()
@@ -114,14 +150,8 @@ fn build_test() -> anyhow::Result<PathBuf> {
     }
     ui::step(&format!("build the test {TEST}"));
     let output = cargo::cargo()
-        .args([
-            "test",
-            "--package",
-            "edge-userspace",
-            "--test",
-            TEST,
-            "--no-run",
-        ])
+        // Of all members, as `cargo xtask test` builds it, so that nothing is built twice.
+        .args(["test", "--test", TEST, "--no-run"])
         .args(["--message-format", "json"])
         .stderr(Stdio::inherit())
         .output()

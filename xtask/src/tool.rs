@@ -73,7 +73,7 @@ pub(crate) const TOOLS: [Tool; 6] = [
 ];
 
 /// Needed by `cargo xtask ci` alone.
-pub(crate) const CI_TOOLS: [Tool; 2] = [
+pub(crate) const CI_TOOLS: [Tool; 4] = [
     Tool {
         name: "cargo-deny",
         command: &["cargo-deny", "--version"],
@@ -85,6 +85,18 @@ pub(crate) const CI_TOOLS: [Tool; 2] = [
         command: &["/usr/bin/cargo-clippy", "--version"],
         purpose: "`cargo xtask ci` lints the XDP program with it",
         source: Debian("rust-web-clippy"),
+    },
+    Tool {
+        name: "qemu",
+        command: &["qemu-system-x86_64", "--version"],
+        purpose: "`cargo xtask kernels` boots other kernels with it",
+        source: Debian("qemu-system-x86"),
+    },
+    Tool {
+        name: "busybox",
+        command: &["busybox"],
+        purpose: "the first process of those kernels",
+        source: Debian("busybox-static"),
     },
 ];
 
