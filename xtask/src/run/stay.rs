@@ -21,12 +21,13 @@ pub(super) fn stay(scene: &mut Scene, interrupt: &Interrupt, quiet: bool) -> any
     }
     let terminal = std::io::stdout().is_terminal();
     let start = scene.admin.counters(scene.stage.server())?;
-    let mut last = Counters::default();
+    let mut last = String::new();
     loop {
         scene.check_alive()?;
         let now = scene.admin.counters(scene.stage.server())?.since(&start);
-        if now != last && !quiet {
-            let text = format!("since the table: {}", tell(&now));
+        let text = format!("since the table: {}", tell(&now));
+        // The counters of every packet move all the time and are not told.
+        if text != last && !quiet {
             if terminal {
                 let mut out = std::io::stdout().lock();
                 write!(out, "\r\x1b[2K{text}")?;
@@ -34,7 +35,7 @@ pub(super) fn stay(scene: &mut Scene, interrupt: &Interrupt, quiet: bool) -> any
             } else {
                 print(&text)?;
             }
-            last = now;
+            last = text;
         }
         if interrupt.sleep(REFRESH).is_err() {
             if terminal && !quiet {
@@ -91,12 +92,18 @@ The edge stays up until Ctrl-C. To try it by hand, in another terminal:
   {enter}{edge_demo} client --to {v4} --name {name} --ca {ca} --alpn h2,http/1.1,$({token}) \
     --api-key-file {key} --anthropic-version 2023-06-01 --body '{body}'
 
-  # a token that nobody issued: the kernel answers, the daemon never hears of it
-  {enter}openssl s_client -connect {v4} -servername {name} -CAfile {ca} -alpn http/1.1,ezl1-0000
+  # a token that nobody issued: {refuses}
+  {enter}openssl s_client -connect {v4} -servername {name} -CAfile {ca} -alpn http/1.1,{unissued}
 
   # what the edge counted
   {server}curl -s http://{admin}/status
 "#,
+        refuses = if scene.stage.kernel_half() {
+            "the kernel answers, the daemon never hears of it"
+        } else {
+            "the daemon answers"
+        },
+        unissued = format_args!("ezl1-{:056}", 0),
         server = scene.stage.server().prefix(),
         admin = scene.admin.edge,
     )
