@@ -97,7 +97,7 @@ fields! {
     "keys.store": Path, Required,
         "The key store, made by `edge keys new`, mode 0600. Watched for changes.";
     "keys.audience": Text, Required,
-        "This edge's audience. MAC keys of other audiences are not loaded.";
+        "This edge's audience. MAC keys of other audiences are not loaded, and a key that has none for this one is refused, in a header too.";
     "keys.capacity": Integer(1, 16_777_216), Value("100000"),
         "Most keys. The rest of a longer store is refused, and that is said.";
     "keys.window_back": Kind::Duration(s(1), s(3600)), Value("\"30s\""),

@@ -25,8 +25,8 @@ pub struct KeyRecord {
     pub name: Box<str>,
     /// SHA-256 of the API key.
     pub key_hash: KeyHash,
-    /// Policy at this edge's audience; `None` when the key has no MAC key for it, so that
-    /// it works in the legacy lane only.
+    /// Policy at this edge's audience; `None` when the key has no MAC key for it: it is for
+    /// other edges, and refused here, in a header too.
     pub policy: Option<KeyPolicy>,
     /// First good second, Unix time.
     pub not_before_s: u64,

@@ -54,6 +54,9 @@ pub enum Refused {
     /// The key has been revoked.
     #[error("the key has been revoked")]
     Revoked,
+    /// Its entry has no MAC key for this edge's audience.
+    #[error("the key is not for the audience of this edge")]
+    NotForAudience,
     /// Before the key's first day.
     #[error("the key is not valid yet")]
     NotYetValid,
@@ -334,13 +337,15 @@ impl policy::Keys for Snapshot {
 }
 
 impl KeyRecord {
-    /// Whether the key is good at `now_s` (Unix time, seconds).
+    /// Whether the key is good at this edge and at `now_s` (Unix time, seconds).
     ///
     /// # Errors
     /// Why not.
     pub fn usable(&self, now_s: u64) -> Result<(), Refused> {
         if self.revoked {
             Err(Refused::Revoked)
+        } else if self.policy.is_none() {
+            Err(Refused::NotForAudience)
         } else if now_s < self.not_before_s {
             Err(Refused::NotYetValid)
         } else if now_s > self.not_after_s {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::keys::{Edit, derive};
-use edge_common::policy::Reason;
+use edge_common::policy::{KeyPolicy, Reason};
 use std::task::Wake;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,12 @@ fn record(key: &[u8], alpn_only: bool) -> KeyRecord {
         id: derive::key_id(&key),
         name: "test".into(),
         key_hash: derive::key_hash(&key),
-        policy: None,
+        policy: Some(KeyPolicy {
+            mac_key: derive::mac_key(&key, "demo").words(),
+            not_before_s: 0,
+            not_after_s: NOW_S + 100,
+            flags: 0,
+        }),
         not_before_s: 0,
         not_after_s: NOW_S + 100,
         alpn_only,
@@ -127,6 +132,24 @@ fn without_a_token_the_first_good_key_binds() {
         "a good key, but not this connection's"
     );
     assert_eq!(session.state(), State::Poisoned);
+}
+
+#[test]
+fn a_key_of_other_audiences_serves_nothing_and_binds_nothing() {
+    let mut elsewhere = record(b"a", false);
+    elsewhere.policy = None;
+    let world = World::new([elsewhere.clone(), record(b"b", false)]);
+    let session = world.connection(None);
+    let refused = Err(Refusal::Refused(Refused::NotForAudience));
+    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), refused);
+    assert!(!session.is_bound() && session.state() == State::Open);
+    assert_eq!(session.authenticate(Presented::Key(b"b"), NOW_S), Ok(()));
+    // One that loses the audience while it is bound loses it here too.
+    let bound = World::new([record(b"a", false)]);
+    let session = bound.connection(Some(b"a"));
+    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), Ok(()));
+    bound.keyring.apply([Edit::Put(elsewhere)]);
+    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), refused);
 }
 
 #[test]

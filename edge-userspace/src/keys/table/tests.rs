@@ -84,6 +84,20 @@ fn a_key_is_good_within_its_days_and_until_revoked() {
 }
 
 #[test]
+fn a_key_of_other_audiences_is_refused_in_a_header_too() {
+    let ring = Keyring::new(10);
+    let mut elsewhere = record("a");
+    elsewhere.policy = None;
+    ring.apply([Edit::Put(elsewhere)]);
+    assert_eq!(
+        ring.authenticate(&key("a"), NOW).unwrap_err(),
+        Refused::NotForAudience
+    );
+    ring.apply([Edit::Put(record("a"))]);
+    assert!(ring.authenticate(&key("a"), NOW).is_ok());
+}
+
+#[test]
 fn a_revoked_key_comes_back_only_after_its_removal() {
     let ring = Keyring::new(10);
     let id = record("a").id;
