@@ -227,6 +227,70 @@ fn an_entry_for_a_further_audience_comes_from_the_holder() {
 }
 
 #[test]
+fn deriving_and_importing_keep_what_they_do_not_state() {
+    let place = Place::new();
+    std::fs::write(place.path().join("k"), "sk-edge-test\n").unwrap();
+    let derive = "keys derive --api-key-file k";
+    place.good(&format!(
+        "{derive} --name a --audience x --not-before 100 --not-after 4000000000 --alpn-only --store s"
+    ));
+    let list = || place.json("keys list --store s --json")[0].clone();
+    let same = |audiences: &[&str]| {
+        let key = list();
+        assert_eq!(key["audiences"], serde_json::json!(audiences));
+        assert_eq!(
+            (&key["not_before_s"], &key["not_after_s"]),
+            (&100.into(), &4_000_000_000_u64.into())
+        );
+        assert_eq!(key["alpn_only"], true);
+    };
+    place.good(&format!("{derive} --name a --audience y --store s"));
+    same(&["y", "x"]);
+    let entry = place.good(&format!("{derive} --name a --audience z"));
+    std::fs::write(place.path().join("entry"), entry).unwrap();
+    place.good("keys import --store s entry");
+    same(&["z", "y", "x"]);
+    // What is stated wins, in either way.
+    let stated = "--name a --audience x --not-after 3000000000";
+    let entry = place.good(&format!("{derive} {stated}"));
+    std::fs::write(place.path().join("entry"), entry).unwrap();
+    place.good("keys import --store s entry");
+    assert_eq!(list()["not_after_s"], 3_000_000_000_u64);
+    place.good(&format!(
+        "{derive} --name a --audience x --not-after 3500000000 --store s"
+    ));
+    assert_eq!(list()["not_after_s"], 3_500_000_000_u64);
+    assert_eq!(list()["not_before_s"], 100);
+    let error = place.bad(&format!(
+        "{derive} --name a --audience x --not-before 3600000000 --store s"
+    ));
+    assert!(
+        error.contains("both --not-before and --not-after"),
+        "{error}"
+    );
+    // A removed key is as if it had never been.
+    place.good("keys remove --store s 16c90ee8f37ea61f");
+    place.good("keys import --store s entry");
+    assert_eq!(list()["audiences"], serde_json::json!(["x"]));
+    assert_eq!(list()["alpn_only"], false);
+}
+
+#[test]
+fn an_import_of_another_key_with_the_same_id_replaces() {
+    let place = Place::new();
+    let entry = |digit: char, rest: &str| {
+        let hash = digit.to_string().repeat(64);
+        format!(r#"{{"put":"16c90ee8f37ea61f","name":"a","key_hash":"{hash}"{rest}}}"#) + "\n"
+    };
+    for text in [entry('0', r#","not_after_s":4000000000"#), entry('1', "")] {
+        std::fs::write(place.path().join("entry"), text).unwrap();
+        place.good("keys import --store s entry");
+    }
+    let json = place.json("keys list --store s --json");
+    assert!(json[0].get("not_after_s").is_none(), "{json}");
+}
+
+#[test]
 fn an_import_with_a_bad_line_changes_nothing_and_quotes_nothing() {
     let place = Place::new();
     let good = r#"{"put":"16c90ee8f37ea61f","name":"a","key_hash":"0000000000000000000000000000000000000000000000000000000000000000"}"#;

@@ -13,8 +13,10 @@ use zeroize::Zeroizing;
 /// Make an entry from an API key that its holder has, for further audiences.
 ///
 /// An edge cannot do this: it does not have the key. The entry is printed for
-/// `edge keys import` at the edge, or goes into a store with --store; an entry that the
-/// store has of this key keeps its audiences.
+/// `edge keys import` at the edge, or goes into a store with --store. An entry that the
+/// store has of this key keeps its audiences, and its dates and --alpn-only where the
+/// command line says nothing of them; a revoked one stays revoked.
+///
 /// An entry holds the key's MAC keys at these audiences: whoever reads it can make tokens
 /// there.
 #[derive(clap::Args)]
@@ -53,6 +55,7 @@ impl Derive {
         let mut store = Writer::open_or_create(path)?;
         if let Some(present) = store.find(&[entry.id])?.keys.remove(&entry.id) {
             merge(&mut entry, present);
+            check_dates(&entry).map_err(Failure::because)?;
         }
         let shown = Shown::new(&entry, moment::now_s());
         store.append(&[Record::Put(entry)])?;
@@ -70,21 +73,44 @@ impl Derive {
     }
 }
 
-/// The new terms, and what the store had besides: further audiences, and a revocation.
+/// What `entry` states, and from what the store has of the same key all that it does not:
+/// audiences, dates, --alpn-only, and a revocation.
 fn merge(entry: &mut StoredKey, present: StoredKey) {
     for (audience, mac_key) in present.mac_keys {
         if !entry.mac_keys.iter().any(|(name, _)| *name == audience) {
             entry.mac_keys.push((audience, mac_key));
         }
     }
+    if entry.not_before_s == 0 {
+        entry.not_before_s = present.not_before_s;
+    }
+    if entry.not_after_s == u64::MAX {
+        entry.not_after_s = present.not_after_s;
+    }
+    entry.alpn_only |= present.alpn_only;
     entry.created_at_s = present.created_at_s;
-    entry.revoked_at_s = present.revoked_at_s;
+    entry.revoked_at_s = present.revoked_at_s.or(entry.revoked_at_s);
+}
+
+/// One date may come from the store, the other from its holder.
+fn check_dates(entry: &StoredKey) -> Result<(), String> {
+    if entry.not_before_s <= entry.not_after_s {
+        return Ok(());
+    }
+    Err(format!(
+        "key {} would be good from {} until {}, which is before; give both --not-before and --not-after",
+        entry.id,
+        moment::show(entry.not_before_s),
+        moment::show(entry.not_after_s),
+    ))
 }
 
 /// Take entries over that `edge keys derive` printed.
 ///
-/// All of them or, when one is bad, none. An entry replaces the one that the store has of the
-/// same key; a revoked key stays revoked.
+/// All of them or, when one is bad, none. Where the store has an entry of the same key, the
+/// two are merged: audiences of both; dates and alpn_only as they are in the store, unless the
+/// imported line states others; the imported name. A revoked key stays revoked. To take dates
+/// away, remove the key first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   edge keys import --store keys.journal alice.entry
@@ -114,7 +140,7 @@ impl Import {
             None => std::io::stdin().lock().read_to_end(&mut text),
         }
         .map_err(unreadable)?;
-        let mut records = Vec::new();
+        let mut entries: Vec<(usize, StoredKey)> = Vec::new();
         for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
             // A whole store may be imported too.
             if line.is_empty() || is_header(line) {
@@ -122,17 +148,33 @@ impl Import {
             }
             let wrong = |what: BadLine| Failure::because(format!("{name}:{}: {what}", i + 1));
             match Record::parse(line).map_err(wrong)? {
-                record @ Record::Put(_) => records.push(record),
+                Record::Put(entry) => entries.push((i + 1, entry)),
                 _ => {
                     let what = BadLine::Field("is no entry: only put lines are imported".into());
                     return Err(wrong(what));
                 }
             }
         }
-        if records.is_empty() {
+        if entries.is_empty() {
             return Err(Failure::because(format!("{name}: holds no entry")));
         }
-        Writer::open_or_create(&self.store.store)?.append(&records)?;
+        let mut store = Writer::open_or_create(&self.store.store)?;
+        let ids: Vec<_> = entries.iter().map(|(_, entry)| entry.id).collect();
+        let mut present = store.find(&ids)?.keys;
+        let mut records = Vec::with_capacity(entries.len());
+        for (line, mut entry) in entries {
+            // The same id of another key is another key.
+            if let Some(same) =
+                (present.remove(&entry.id)).filter(|present| present.key_hash == entry.key_hash)
+            {
+                merge(&mut entry, same);
+                check_dates(&entry)
+                    .map_err(|what| Failure::because(format!("{name}:{line}: {what}")))?;
+            }
+            present.insert(entry.id, entry.clone());
+            records.push(Record::Put(entry));
+        }
+        store.append(&records)?;
         if self.json {
             return print_json(&serde_json::json!({ "imported": records.len() }));
         }
