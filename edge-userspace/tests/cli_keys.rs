@@ -397,7 +397,13 @@ fn check_explains_and_fails_with_places() {
     ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
+    assert!(
+        text.contains("1 keys, 1 of them for audience \"demo\", capacity 100000"),
+        "{text}"
+    );
     assert_eq!(place.json("check --config edge.toml --json")["good"], true);
+    check_reads_the_key_store(&place, good);
+    std::fs::write(place.path().join("edge.toml"), good).unwrap();
 
     std::fs::write(place.path().join("edge.toml"), format!("{good}\nx = 1\n")).unwrap();
     let error = place.bad("check --config edge.toml");
@@ -416,6 +422,58 @@ fn check_explains_and_fails_with_places() {
     );
     let error = place.bad("check --config none.toml");
     assert!(error.starts_with("none.toml: cannot read"), "{error}");
+}
+
+/// As the daemon does, so that a store that it would refuse fails the check.
+fn check_reads_the_key_store(place: &Place, good: &str) {
+    let store = place.path().join("keys.journal");
+    let kept = place.read("keys.journal");
+    place.good("keys new --store keys.journal --name b --audience demo");
+    let warned = |configuration: String, expected: &str| {
+        std::fs::write(place.path().join("edge.toml"), configuration).unwrap();
+        let output = place.edge("check --config edge.toml");
+        assert!(output.status.success(), "{}", errors(&output));
+        let text = errors(&output);
+        assert!(
+            text.starts_with("warning: ") && text.contains(expected),
+            "{text}"
+        );
+        let json = place.json("check --config edge.toml --json");
+        assert!(
+            json["warnings"][0].as_str().unwrap().contains(expected),
+            "{json}"
+        );
+    };
+    let demo = "audience = \"demo\"";
+    assert!(good.contains(demo));
+    warned(
+        good.replace(demo, "audience = \"other\""),
+        "so nobody can connect",
+    );
+    warned(
+        good.replace(demo, "audience = \"demo\"\ncapacity = 1"),
+        "has 2 keys and the capacity is 1",
+    );
+    std::fs::write(place.path().join("edge.toml"), good).unwrap();
+    for (text, expected) in [
+        (String::new(), "keys.journal:1: is no key store"),
+        (
+            kept.clone() + "nonsense\n",
+            "keys.journal:3: the line is no JSON object",
+        ),
+    ] {
+        std::fs::write(&store, text).unwrap();
+        let error = place.bad("check --config edge.toml");
+        assert!(
+            error.contains("edge.toml: keys.store: ") && error.contains(expected),
+            "{error}"
+        );
+        let output = place.edge("check --config edge.toml --json");
+        assert_eq!(output.status.code(), Some(1));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["faults"][0]["field"], "keys.store");
+    }
+    std::fs::write(&store, kept).unwrap();
 }
 
 #[test]

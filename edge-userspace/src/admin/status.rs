@@ -36,6 +36,8 @@ pub struct Status {
 pub struct Keys {
     /// Keys in the table.
     pub keys: u64,
+    /// Those of them that are for this edge's audience; all others are refused.
+    pub for_audience: u64,
     /// Most that it takes.
     pub capacity: u64,
     /// Keys of the store that had no room.
@@ -61,6 +63,7 @@ impl Status {
             kernel: (view.kernel)(),
             keys: Keys {
                 keys: snapshot.len() as u64,
+                for_audience: snapshot.for_audience() as u64,
                 capacity: snapshot.capacity() as u64,
                 refused_for_capacity: snapshot.refused_for_capacity(),
                 complete: snapshot.complete(),

@@ -2,6 +2,8 @@
 
 use super::output::{Failure, Outcome, print, print_json};
 use crate::config::{self, Attach, Credential, SecretSource};
+use crate::keys::Keyring;
+use crate::keys::store::{self, follow::Follower};
 use edge_common::policy::Answer;
 use serde_json::json;
 use std::path::PathBuf;
@@ -9,7 +11,8 @@ use std::path::PathBuf;
 /// Check a configuration and say what it means.
 ///
 /// Every fault is told with file, line, column, field and cure. Files that the configuration
-/// names are opened: certificate and key are matched, the key store's mode is looked at.
+/// names are opened: certificate and key are matched, the key store is read as `edge run` reads
+/// it. Warnings go to standard error and fail nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   edge check --config /etc/edge/edge.toml
@@ -26,16 +29,22 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(self) -> Outcome {
         match config::load(&self.config) {
-            Ok(config) if self.json => {
-                print_json(&json!({ "good": true, "means": explain(&config), "faults": [] }))
-            }
-            Ok(config) => {
-                let lines = explain(&config).join("\n  ");
-                print(format_args!(
-                    "{} is good:\n  {lines}\n",
-                    self.config.display()
-                ))
-            }
+            Ok(config) => match Keys::read(&config) {
+                Ok(keys) => self.good(&config, &keys),
+                Err(error) if self.json => {
+                    let fault = json!({
+                        "file": self.config,
+                        "field": "keys.store",
+                        "what": error.to_string(),
+                    });
+                    print_json(&json!({ "good": false, "faults": [fault] }))?;
+                    Err(Failure::Told)
+                }
+                Err(error) => {
+                    eprintln!("{}: keys.store: {error}", self.config.display());
+                    Err(Failure::Told)
+                }
+            },
             Err(error) if self.json => {
                 let faults: Vec<_> = match &error {
                     config::Error::Unreadable { .. } => vec![json!({ "what": error.to_string() })],
@@ -64,8 +73,78 @@ impl Check {
     }
 }
 
+impl Check {
+    fn good(&self, config: &config::Config, keys: &Keys) -> Outcome {
+        let warnings = keys.warnings(config);
+        let means = explain(config, keys);
+        if self.json {
+            return print_json(&json!({
+                "good": true,
+                "means": means,
+                "keys": { "keys": keys.all, "for_audience": keys.for_audience },
+                "warnings": warnings,
+                "faults": [],
+            }));
+        }
+        let lines = means.join("\n  ");
+        print(format_args!(
+            "{} is good:\n  {lines}\n",
+            self.config.display()
+        ))?;
+        for warning in warnings {
+            eprintln!("warning: {}: {warning}", self.config.display());
+        }
+        Ok(())
+    }
+}
+
+/// The largest keys.capacity.
+const MOST_KEYS: u32 = 16_777_216;
+
+/// What the key store holds.
+struct Keys {
+    all: usize,
+    for_audience: usize,
+}
+
+impl Keys {
+    /// Reads the store as the daemon does, with room for all that a capacity may be.
+    fn read(config: &config::Config) -> Result<Self, store::Error> {
+        let keyring = Keyring::new(MOST_KEYS);
+        Follower::new(&config.keys.store, &config.keys.audience).follow(&keyring)?;
+        let table = keyring.snapshot();
+        Ok(Self {
+            all: table.len(),
+            for_audience: table.for_audience(),
+        })
+    }
+
+    fn warnings(&self, config: &config::Config) -> Vec<String> {
+        let (store, audience) = (config.keys.store.display(), &config.keys.audience);
+        let capacity = config.keys.capacity as usize;
+        let mut warnings = vec![];
+        if self.all == 0 {
+            warnings.push(format!(
+                "keys.store: {store} has no keys, so nobody can connect; make one: edge keys new --store {store} --name NAME --audience {audience}"
+            ));
+        } else if self.for_audience == 0 {
+            warnings.push(format!(
+                "keys.audience: no key of {store} is for the audience {audience:?}, so nobody can connect; edge keys list --store {store} shows their audiences, and a holder adds one by edge keys derive"
+            ));
+        }
+        if self.all > capacity {
+            warnings.push(format!(
+                "keys.capacity: the store has {} keys and the capacity is {capacity}, so {} are refused; raise it, or remove keys that are no longer needed with edge keys remove",
+                self.all,
+                self.all - capacity,
+            ));
+        }
+        warnings
+    }
+}
+
 /// What a configuration means, in a few lines.
-fn explain(config: &config::Config) -> Vec<String> {
+fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     let show = config::values::show_duration;
     let addresses: Vec<_> = config
         .listen
@@ -111,10 +190,12 @@ fn explain(config: &config::Config) -> Vec<String> {
             config.listen.max_connections,
         ),
         format!(
-            "keys of audience {:?} from {}, at most {}; tokens from {} s ago to {} s ahead",
+            "{} keys, {} of them for audience {:?}, capacity {}, from {}; tokens from {} s ago to {} s ahead",
+            keys.all,
+            keys.for_audience,
             config.keys.audience,
-            config.keys.store.display(),
             config.keys.capacity,
+            config.keys.store.display(),
             config.keys.window.back_s,
             config.keys.window.ahead_s,
         ),

@@ -152,9 +152,10 @@ fn for_people(status: &Value) -> String {
     line(
         "keys",
         format!(
-            "{} of at most {}, generation {}{}",
+            "{} of at most {}, {} for this edge's audience, generation {}{}",
             number(&keys["keys"]),
             number(&keys["capacity"]),
+            number(&keys["for_audience"]),
             number(&keys["generation"]),
             match number(&keys["refused_for_capacity"]) {
                 0 => String::new(),
@@ -162,6 +163,12 @@ fn for_people(status: &Value) -> String {
             },
         ),
     );
+    if number(&keys["for_audience"]) == 0 {
+        line(
+            "",
+            "NO KEY IS FOR THIS EDGE'S AUDIENCE: nobody can connect".to_owned(),
+        );
+    }
     let store = &keys["store"];
     line(
         "key store",

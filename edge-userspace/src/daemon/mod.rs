@@ -358,6 +358,12 @@ fn warn_of(config: &Config, keyring: &Keyring, open_files: Option<u64>) {
     let snapshot = keyring.snapshot();
     if snapshot.is_empty() {
         tracing::warn!("the key store has no keys: nobody can connect");
+    } else if snapshot.for_audience() == 0 {
+        tracing::warn!(
+            keys = snapshot.len(),
+            audience = config.keys.audience,
+            "no key of the store is for this edge's audience: nobody can connect; see edge keys list"
+        );
     }
     if !snapshot.complete() {
         tracing::warn!(

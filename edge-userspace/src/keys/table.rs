@@ -35,6 +35,8 @@ pub struct Snapshot {
     /// Their number is a power of two.
     shards: Box<[Arc<Shard>]>,
     keys: usize,
+    /// Those of them that are for this edge's audience.
+    for_audience: usize,
     capacity: usize,
     refused_for_capacity: u64,
     generation: u64,
@@ -181,6 +183,7 @@ impl Snapshot {
         Self {
             shards: (0..shards).map(|_| Arc::default()).collect(),
             keys: 0,
+            for_audience: 0,
             capacity,
             refused_for_capacity: 0,
             generation: 0,
@@ -223,6 +226,13 @@ impl Snapshot {
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys
+    }
+
+    /// Keys in the table that are for this edge's audience, revoked and expired ones too. All
+    /// others are refused.
+    #[must_use]
+    pub fn for_audience(&self) -> usize {
+        self.for_audience
     }
 
     /// Whether there is no key at all.
@@ -269,10 +279,11 @@ impl Snapshot {
                 self.put(Arc::new(revoked))
             }
             Edit::Remove(id) => {
-                self.find(id)?;
                 let shard = self.shard_of(id);
-                Arc::make_mut(&mut self.shards[shard]).remove(&id);
+                self.shards[shard].get(&id)?;
+                let removed = Arc::make_mut(&mut self.shards[shard]).remove(&id)?;
                 self.keys -= 1;
+                self.for_audience -= usize::from(removed.policy.is_some());
                 Some(Change::Removed(id))
             }
         }
@@ -301,7 +312,10 @@ impl Snapshot {
             None => self.keys += 1,
         }
         let shard = self.shard_of(record.id);
-        Arc::make_mut(&mut self.shards[shard]).insert(record.id, Arc::clone(&record));
+        let shard = Arc::make_mut(&mut self.shards[shard]);
+        let before = shard.insert(record.id, Arc::clone(&record));
+        self.for_audience -= usize::from(before.is_some_and(|before| before.policy.is_some()));
+        self.for_audience += usize::from(record.policy.is_some());
         Some(Change::of(record))
     }
 

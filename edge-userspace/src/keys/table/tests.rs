@@ -89,12 +89,18 @@ fn a_key_of_other_audiences_is_refused_in_a_header_too() {
     let mut elsewhere = record("a");
     elsewhere.policy = None;
     ring.apply([Edit::Put(elsewhere)]);
+    assert_eq!(ring.snapshot().for_audience(), 0);
     assert_eq!(
         ring.authenticate(&key("a"), NOW).unwrap_err(),
         Refused::NotForAudience
     );
     ring.apply([Edit::Put(record("a"))]);
     assert!(ring.authenticate(&key("a"), NOW).is_ok());
+    let id = record("a").id;
+    ring.apply([Edit::Put(record("b")), Edit::Revoke(id)]);
+    assert_eq!(ring.snapshot().for_audience(), 2);
+    ring.apply([Edit::Remove(id), Edit::Remove(id)]);
+    assert_eq!(ring.snapshot().for_audience(), 1);
 }
 
 #[test]
