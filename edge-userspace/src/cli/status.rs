@@ -182,6 +182,9 @@ fn for_people(status: &Value) -> String {
     if let Some(error) = store["error"].as_str() {
         line("", format!("REFUSED: {error}"));
     }
+    if let Some(warning) = store["warning"].as_str() {
+        line("", format!("WARNING: {warning}"));
+    }
     let traffic = &status["traffic"];
     line(
         "traffic",

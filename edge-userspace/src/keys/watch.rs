@@ -4,9 +4,10 @@
 //! [`POLL`], so that changes take effect where inotify is missing (network file systems,
 //! exhausted watches) and no event can be lost for good. A look without news is one stat.
 
-use super::Keyring;
 use super::store::Error;
 use super::store::follow::{Follower, Found};
+use super::{Change, Keyring, Observer, Snapshot};
+use edge_common::token::KeyId;
 use notify::Watcher as _;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct Status {
     pub errors: u64,
     /// Why the last look failed; none when it did not. The table is then an older one.
     pub error: Option<String>,
+    /// What is strange about the file as it was last read whole, though it was taken.
+    pub warning: Option<String>,
     /// Whether inotify wakes us; else polling alone does.
     pub notified: bool,
 }
@@ -67,6 +70,11 @@ impl Watch {
         // One place: a wake-up that is already due need not be asked for again.
         let (wake, woken) = sync_channel(1);
         let watcher = notice(follower.path(), wake.clone());
+        keyring.observe(Arc::new(Names));
+        let warning = follower.unfinished().then(unfinished);
+        if let Some(warning) = &warning {
+            tracing::warn!("key store: {warning}");
+        }
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             status: Mutex::new(Status {
@@ -76,6 +84,7 @@ impl Watch {
                 applied_at_s: now_s(),
                 errors: 0,
                 error: None,
+                warning,
                 notified: watcher.is_some(),
             }),
         });
@@ -119,13 +128,20 @@ impl Shared {
 
 fn run(mut follower: Follower, keyring: &Keyring, woken: &Receiver<()>, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
+        let before = keyring.snapshot().len();
         let outcome = follower.follow(keyring);
-        note(&follower, keyring, outcome, shared);
+        note(&follower, keyring, before, outcome, shared);
         let _ = woken.recv_timeout(POLL);
     }
 }
 
-fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, shared: &Shared) {
+fn note(
+    follower: &Follower,
+    keyring: &Keyring,
+    keys_before: usize,
+    outcome: Result<Found, Error>,
+    shared: &Shared,
+) {
     let mut status = shared.status();
     match outcome {
         // Nothing was looked at, so an error stays until the file changes.
@@ -140,18 +156,31 @@ fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, s
             status.applied_at_s = now_s();
             let mended = status.error.take().is_some();
             let snapshot = keyring.snapshot();
-            tracing::info!(
-                records,
-                how = match found {
-                    Found::Compacted(_) => "compacted",
-                    Found::Replaced(_) => "whole",
-                    _ => "appended",
-                },
-                keys = snapshot.len(),
-                generation = snapshot.generation(),
-                mended,
-                "key store applied"
-            );
+            let how = match found {
+                Found::Compacted(_) => "compacted",
+                Found::Replaced(_) => "whole",
+                _ => "appended",
+            };
+            let (keys, generation) = (snapshot.len(), snapshot.generation());
+            status.warning = match found {
+                Found::Replaced(_) => strange(follower, &snapshot, keys_before),
+                // Still without keys, or a line that has its end now.
+                _ => status.warning.take().filter(|_| snapshot.is_empty()),
+            };
+            match &status.warning {
+                Some(warning) => tracing::warn!(
+                    records,
+                    how,
+                    keys,
+                    keys_before,
+                    generation,
+                    mended,
+                    "key store applied, but {warning}"
+                ),
+                None => {
+                    tracing::info!(records, how, keys, generation, mended, "key store applied");
+                }
+            }
             if !snapshot.complete() {
                 tracing::warn!(
                     capacity = snapshot.capacity(),
@@ -169,6 +198,56 @@ fn note(follower: &Follower, keyring: &Keyring, outcome: Result<Found, Error>, s
             }
             status.error = Some(text);
         }
+    }
+}
+
+/// What a whole reading leaves that nobody may have meant.
+fn strange(follower: &Follower, snapshot: &Snapshot, keys_before: usize) -> Option<String> {
+    if keys_before > 0 && snapshot.is_empty() {
+        return Some(format!(
+            "it has no keys any more and had {keys_before}: nobody can connect; put the file back if that was not meant"
+        ));
+    }
+    follower.unfinished().then(unfinished)
+}
+
+fn unfinished() -> String {
+    "it ends in an unfinished line, which is left out: the file may have been cut short; the next edge keys command that writes mends it".to_owned()
+}
+
+/// Says whose connections end.
+struct Names;
+
+impl Observer for Names {
+    fn changed(&self, changes: &[Change], _: bool) {
+        let revoked = (changes.iter()).filter_map(|change| match change {
+            Change::Revoked(record) => Some(record.id),
+            _ => None,
+        });
+        if let Some(ids) = names(revoked) {
+            tracing::info!("keys revoked: {ids}");
+        }
+        let removed = (changes.iter()).filter_map(|change| match change {
+            Change::Removed(id) => Some(*id),
+            _ => None,
+        });
+        if let Some(ids) = names(removed) {
+            tracing::info!("keys removed: {ids}");
+        }
+    }
+}
+
+/// The first key ids, and how many more there are; nothing when there are none.
+fn names(mut ids: impl Iterator<Item = KeyId>) -> Option<String> {
+    const SHOWN: usize = 10;
+    let shown: Vec<_> = (ids.by_ref().take(SHOWN))
+        .map(|id| id.to_string())
+        .collect();
+    let text = shown.join(", ");
+    match ids.count() {
+        _ if shown.is_empty() => None,
+        0 => Some(text),
+        more => Some(format!("{text} and {more} more")),
     }
 }
 
@@ -216,9 +295,9 @@ fn now_s() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::derive;
     use crate::keys::store::line::{Record, StoredKey};
     use crate::keys::store::writer::Writer;
-    use crate::keys::{Change, Observer, derive};
     use crate::secret::ApiKey;
     use std::sync::mpsc::SyncSender;
 
@@ -296,6 +375,56 @@ mod tests {
         assert_eq!(watch.status().records, 3);
         drop(watch);
         assert_eq!(Arc::strong_count(&keyring), 1, "the thread has ended");
+    }
+
+    #[test]
+    fn a_store_that_lost_its_keys_or_its_end_is_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys.journal");
+        let mut writer = Writer::open_or_create(&path).unwrap();
+        let empty = std::fs::read(&path).unwrap();
+        writer.append(&[Record::Put(stored("a"))]).unwrap();
+        drop(writer);
+        let full = std::fs::read(&path).unwrap();
+        let keyring = Arc::new(Keyring::new(10));
+        let mut follower = Follower::new(&path, "demo");
+        follower.follow(&keyring).unwrap();
+        let watch = Watch::start(follower, keyring).unwrap();
+        assert_eq!(watch.status().warning, None);
+        let becomes = |text: &[u8], expected: Option<&str>| {
+            std::fs::write(&path, text).unwrap();
+            let waited = std::time::Instant::now();
+            while match (watch.status().warning, expected) {
+                (Some(warning), Some(expected)) => !warning.contains(expected),
+                (warning, expected) => warning.is_some() != expected.is_some(),
+            } {
+                assert!(waited.elapsed() < PATIENCE, "{expected:?}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        becomes(&empty, Some("had 1: nobody can connect"));
+        becomes(&full, None);
+        becomes(&full[..full.len() - 5], Some("nobody can connect"));
+        becomes(&full, None);
+        // Rewritten, and so read whole.
+        let other = String::from_utf8(full.clone()).unwrap();
+        let other = other.replace(r#""name":"a""#, r#""name":"z""#);
+        assert_ne!(other.as_bytes(), full);
+        becomes(
+            (other + "{\"revoke\":\"").as_bytes(),
+            Some("unfinished line"),
+        );
+        becomes(&full, None);
+    }
+
+    #[test]
+    fn ten_keys_are_named_and_the_others_counted() {
+        let ids = |count: u64| (1..=count).map(KeyId);
+        assert_eq!(names(ids(0)), None);
+        assert_eq!(names(ids(1)), Some(KeyId(1).to_string()));
+        let ten = names(ids(10)).unwrap();
+        assert!(ten.ends_with(&KeyId(10).to_string()));
+        assert_eq!(names(ids(13)), Some(format!("{ten} and 3 more")));
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Position {
     /// Lines before it.
     lines: u64,
     seam: Zeroizing<Vec<u8>>,
+    /// Bytes after it.
+    unfinished_bytes: u64,
     /// The file as it was when we had read it to its very end. Lines may be appended between
     /// our look and our reading, and reading them is no reason to look again.
     read: Option<Stamp>,
@@ -94,6 +96,13 @@ impl Follower {
     #[must_use]
     pub fn records(&self) -> u64 {
         (self.position.as_ref()).map_or(0, |position| position.lines.saturating_sub(1))
+    }
+
+    /// Whether the file went on after the last finished line when we read it: a writer was at
+    /// work, or a line has lost its end.
+    #[must_use]
+    pub fn unfinished(&self) -> bool {
+        (self.position.as_ref()).is_some_and(|position| position.unfinished_bytes > 0)
     }
 
     /// Looks at the file and brings `keyring` up to date.
@@ -293,6 +302,7 @@ impl Follower {
                 offset,
                 lines,
                 seam: read_seam(file, offset)?,
+                unfinished_bytes: after.bytes.saturating_sub(offset),
                 read: read.then_some(after),
             })
         };
