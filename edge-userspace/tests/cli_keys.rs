@@ -320,6 +320,10 @@ fn a_change_behind_a_bad_line_is_said_not_to_be_in_effect() {
         error.contains("s:3: ") && error.contains("NOT IN EFFECT"),
         "{error}"
     );
+    assert!(
+        error.lines().count() == 1 && !error.contains("is revoked"),
+        "{error}"
+    );
     let error = place.bad("keys list --store s");
     assert!(error.contains("s:3: the line is no JSON object"), "{error}");
 }

@@ -94,6 +94,9 @@ impl Many {
         if Writer::worth_compacting(&search) && blocked.is_none() {
             store.compact()?;
         }
+        if let Some(bad) = blocked {
+            return Err(not_in_effect(path, what, &self.ids, bad));
+        }
         if self.json {
             let ids: Vec<_> = self.ids.iter().map(ToString::to_string).collect();
             print_json(&json!({ what: ids, "records_written": records.len() }))?;
@@ -102,15 +105,22 @@ impl Many {
                 eprintln!("key {id} is {what}");
             }
         }
-        blocked.map_or(Ok(()), |bad| Err(not_in_effect(path, bad)))
+        Ok(())
     }
 }
 
 /// The store has a bad line, so a daemon keeps its older keys.
-fn not_in_effect(path: &Path, (line, reason): &(u64, impl std::fmt::Display)) -> Failure {
+fn not_in_effect(
+    path: &Path,
+    what: &str,
+    ids: &[KeyId],
+    (line, reason): &(u64, impl std::fmt::Display),
+) -> Failure {
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
     Failure::because(format!(
-        "{}:{line}: {reason}; a running daemon takes nothing from this store until the line is mended, so the change is NOT IN EFFECT",
+        "{}:{line}: {reason}; a running daemon takes nothing from this store until the line is mended, so the change is written but NOT IN EFFECT: {} will be {what} then",
         path.display(),
+        ids.join(", "),
     ))
 }
 
