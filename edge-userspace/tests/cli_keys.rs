@@ -122,18 +122,29 @@ fn terms_are_kept_and_nonsense_is_refused() {
         (&true.into(), &"not yet valid".into())
     );
     assert!(json["api_key"].as_str().unwrap().starts_with("sk-edge-"));
-    let json = place.json("keys new --store s --name b --audience x --not-after 5 --json");
-    assert_eq!(json["state"], "expired");
     for (arguments, expected) in [
         ("--name a --audience x --audience x", "twice"),
+        ("--name a --audience x,y", "give --audience twice"),
+        ("--name a --audience=", "1 to 255 bytes"),
+        ("--name a --audience x --not-after 5", "is over already"),
         (
-            "--name a --audience x --not-before 10 --not-after 5",
+            "--name a --audience x --not-before 4000000000 --not-after 3900000000",
             "end before it begins",
         ),
     ] {
         let error = place.bad(&format!("keys new --store s {arguments}"));
         assert!(error.contains(expected), "{error}");
     }
+    let spaced = (place.command("keys new --store s --name a --audience"))
+        .arg("x y")
+        .output()
+        .unwrap();
+    assert_eq!(spaced.status.code(), Some(1));
+    assert!(
+        errors(&spaced).contains("no white space"),
+        "{}",
+        errors(&spaced)
+    );
     for usage in [
         "keys new --store s --name a",
         "keys new --store s --name a --audience x --not-after 5 --valid-for 5d",
@@ -373,7 +384,19 @@ fn tokens_are_made_from_a_key_file() {
     }
     assert_ne!(first, second, "each has its own nonce");
     let error = place.bad("token --api-key-file none --audience demo");
-    assert!(error.contains("none: cannot read the secret"), "{error}");
+    assert!(error.contains("none: cannot read the API key"), "{error}");
+    assert_eq!(
+        errors(&place.edge("token --api-key-file k --audience demo")),
+        ""
+    );
+    std::fs::write(place.path().join("other"), "my-own-form\n").unwrap();
+    let output = place.edge("token --api-key-file other --audience demo");
+    assert!(output.status.success() && output.stdout.starts_with(b"ezl1-"));
+    let warning = errors(&output);
+    assert!(
+        warning.contains("does not begin with sk-edge-") && !warning.contains("my-own"),
+        "{warning}"
+    );
     let error = place.bad("token --api-key-file k --audience demo --issued-at 5000000000");
     assert!(error.contains("2106"), "{error}");
 }

@@ -1,9 +1,10 @@
 //! `edge token`.
 
+use super::keys::read_api_key;
 use super::moment;
 use super::output::{Failure, Outcome, print_line};
-use crate::keys::{derive, store::line::check_audience};
-use crate::secret::{ApiKey, Secret};
+use crate::keys::{derive, store::line::check_new_audience};
+use crate::secret::Secret;
 use std::path::PathBuf;
 
 /// Make one pre-auth token: an ALPN protocol name for a client to offer last.
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   edge token --api-key-file alice.key --audience demo
-  openssl s_client -connect edge:443 -alpn \"h2,http/1.1,$(edge token --api-key-file alice.key --audience demo)\"")]
+  openssl s_client -connect edge:443 -alpn \"http/1.1,$(edge token --api-key-file alice.key --audience demo)\"")]
 pub(super) struct Token {
     /// File that holds the API key and nothing else.
     #[arg(long, value_name = "FILE")]
@@ -27,8 +28,9 @@ pub(super) struct Token {
 
 impl Token {
     pub(super) fn run(self) -> Outcome {
-        check_audience(&self.audience).map_err(Failure::because)?;
-        let key = ApiKey::read(&self.api_key_file)?;
+        check_new_audience(&self.audience)
+            .map_err(|what| Failure::because(format!("--audience: {what}")))?;
+        let key = read_api_key(&self.api_key_file)?;
         let issued_at_s = u32::try_from(self.issued_at).map_err(|_| {
             Failure::because("--issued-at: tokens carry 32 bits of Unix time, until the year 2106")
         })?;

@@ -147,11 +147,13 @@ impl Loader<'_, '_> {
             self.wrong("keys.store", what, cure);
         }
         let audience = self.text("keys.audience").unwrap_or_default();
-        if audience.len() > 255 || audience.chars().any(char::is_control) {
+        if audience.len() > 255
+            || (audience.chars()).any(|c| c.is_control() || c.is_whitespace() || c == ',')
+        {
             self.wrong(
                 "keys.audience",
                 "is no audience",
-                "write at most 255 bytes without control characters",
+                "write one audience: at most 255 bytes without commas, white space and control characters",
             );
         }
         Keys {

@@ -1,11 +1,10 @@
 //! `edge keys derive` and `edge keys import`: entries from a holder's API key.
 
 use super::super::output::{Failure, Outcome, print_json, written};
-use super::{Shown, Store, Terms, moment};
+use super::{Shown, Store, Terms, moment, read_api_key};
 use crate::keys::store::is_header;
 use crate::keys::store::line::{BadLine, Record, StoredKey};
 use crate::keys::store::writer::Writer;
-use crate::secret::ApiKey;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 use zeroize::Zeroizing;
@@ -42,7 +41,7 @@ pub(super) struct Derive {
 
 impl Derive {
     pub(super) fn run(self) -> Outcome {
-        let key = ApiKey::read(&self.api_key_file)?;
+        let key = read_api_key(&self.api_key_file)?;
         let mut entry = self.terms.entry(&key, &self.name)?;
         let Some(path) = &self.store else {
             if std::io::stdout().is_terminal() {

@@ -8,10 +8,10 @@ mod new;
 use super::moment;
 use super::output::{Failure, Outcome};
 use crate::keys::derive as derivation;
-use crate::keys::store::line::{StoredKey, check_audience, check_name};
-use crate::secret::ApiKey;
+use crate::keys::store::line::{StoredKey, check_name, check_new_audience};
+use crate::secret::{self, ApiKey};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Manage the key store: who may connect.
@@ -57,6 +57,30 @@ struct Store {
     store: PathBuf,
 }
 
+/// Reads a file that should hold an API key; warns of one that looks like something else.
+///
+/// # Errors
+/// When the file cannot be read or holds nothing.
+pub(super) fn read_api_key(path: &Path) -> Result<ApiKey, Failure> {
+    let key = ApiKey::read(path).map_err(|error| match error {
+        secret::Error::Read { path, source } => {
+            Failure::because(format!("{path}: cannot read the API key: {source}"))
+        }
+        secret::Error::Empty { path } => {
+            Failure::because(format!("{path}: holds no API key, only white space"))
+        }
+        error => error.into(),
+    })?;
+    if !key.expose().starts_with(ApiKey::PREFIX.as_bytes()) {
+        eprintln!(
+            "warning: {}: what is in it does not begin with {}, as keys of `edge keys new` do; it is taken as a key all the same",
+            path.display(),
+            ApiKey::PREFIX,
+        );
+    }
+    Ok(key)
+}
+
 /// What a new entry says besides the key.
 #[derive(Args)]
 struct Terms {
@@ -84,7 +108,8 @@ impl Terms {
         let wrong = |what: &str| Failure::because(what);
         check_name(name).map_err(|what| Failure::because(format!("--name {what}")))?;
         for (i, audience) in self.audiences.iter().enumerate() {
-            check_audience(audience).map_err(wrong)?;
+            check_new_audience(audience)
+                .map_err(|what| Failure::because(format!("--audience: {what}")))?;
             if self.audiences[..i].contains(audience) {
                 return Err(wrong("--audience: the same one is given twice"));
             }
@@ -98,6 +123,12 @@ impl Terms {
             }
             (None, None) => u64::MAX,
         };
+        if not_after_s < now_s {
+            return Err(Failure::because(format!(
+                "--not-after: {} is over already, so the key would never be good; give a later moment, or --valid-for 30d",
+                moment::show(not_after_s),
+            )));
+        }
         if not_after_s < not_before_s.max(1) {
             return Err(wrong("the key would end before it begins"));
         }

@@ -338,7 +338,23 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether an audience may have that name.
+/// Whether an audience may be given that name. Stores that are there may have others.
+///
+/// # Errors
+/// Why not, and the cure.
+pub fn check_new_audience(audience: &str) -> Result<(), &'static str> {
+    if audience.contains(',') {
+        return Err("an audience has no comma in it; for two audiences give --audience twice");
+    }
+    if audience.chars().any(char::is_whitespace) {
+        return Err(
+            "an audience has no white space in it; for two audiences give --audience twice",
+        );
+    }
+    check_audience(audience)
+}
+
+/// Whether a line's audience may have that name.
 ///
 /// # Errors
 /// Why not.
