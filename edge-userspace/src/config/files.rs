@@ -4,6 +4,7 @@
 //! over it later. Errors are pairs of what is wrong and the cure.
 
 use super::SecretSource;
+use crate::keys::store::whose;
 use crate::secret::{self, Secret};
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
@@ -33,6 +34,9 @@ pub enum IdentityError {
     /// The private key is at fault.
     #[error("{path}: {what}", path = .0, what = .1)]
     Key(String, String),
+    /// We may not read the private key.
+    #[error("{0}: cannot read it: permission denied")]
+    KeyDenied(String),
 }
 
 impl Identity {
@@ -53,7 +57,12 @@ impl Identity {
         let not_after_s = not_after_s(&chain[0]).map_err(wrong_certificate)?;
         let text = std::fs::read(private_key)
             .map(Zeroizing::new)
-            .map_err(|error| wrong_key(format!("cannot read it: {error}")))?;
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    IdentityError::KeyDenied(private_key.display().to_string())
+                }
+                _ => wrong_key(format!("cannot read it: {error}")),
+            })?;
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
             pem::Error::NoItemsFound => wrong_key("holds no PEM private key".to_owned()),
             _ => wrong_key("is no PEM private key".to_owned()),
@@ -98,6 +107,7 @@ pub(super) fn key_store(path: &Path) -> Result<(), Wrong> {
             std::io::ErrorKind::NotFound => {
                 format!("make it: edge keys new --store {shown} --name NAME --audience AUDIENCE")
             }
+            std::io::ErrorKind::PermissionDenied => whose(path),
             _ => "let the daemon's user read it".to_owned(),
         };
         (format!("cannot read the key store {shown}: {error}"), cure)

@@ -129,6 +129,11 @@ impl Loader<'_, '_> {
                     error.to_string(),
                     "name a PEM file with the certificate chain, leaf first",
                 ),
+                Err(error @ files::IdentityError::KeyDenied(..)) => self.wrong(
+                    "tls.private_key",
+                    error.to_string(),
+                    crate::keys::store::whose(&tls.private_key),
+                ),
                 Err(error @ files::IdentityError::Key(..)) => self.wrong(
                     "tls.private_key",
                     error.to_string(),

@@ -88,14 +88,14 @@ pub enum Error {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// The kernel refused the program, and the configuration demands it.
-    #[error("kernel.attach = {demanded:?}: {source}. {cure}")]
+    #[error("kernel.attach = {demanded:?}: {why}. {cure}", why = with_causes(.cause))]
     Load {
         /// The demanded mode.
         demanded: &'static str,
         /// What to do.
         cure: &'static str,
-        /// The cause.
-        source: Box<ProgramError>,
+        /// The cause. Not the error's source: the text tells it, and ends with the cure.
+        cause: Box<ProgramError>,
     },
     /// The heartbeat could not begin.
     #[error(transparent)]
@@ -128,14 +128,17 @@ impl KernelHalf {
                     Attach::Driver => Err(Error::Load {
                         demanded: "driver",
                         cure,
-                        source,
+                        cause: source,
                     }),
                     Attach::Generic => Err(Error::Load {
                         demanded: "generic",
                         cure,
-                        source,
+                        cause: source,
                     }),
-                    _ => Ok(Err(Status::none(format!("{source}. {cure}")))),
+                    _ => Ok(Err(Status::none(format!(
+                        "{}. {cure}",
+                        with_causes(&source)
+                    )))),
                 }
             }
         }
@@ -348,6 +351,20 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
     }
     state.mark(complete && !state.overflowed)?;
     Ok(state)
+}
+
+/// The error's text and those beneath it that it does not tell, so that the cure can end it.
+fn with_causes(error: &ProgramError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text += &format!(": {told}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 fn load_cure(error: &ProgramError) -> &'static str {

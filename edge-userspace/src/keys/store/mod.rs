@@ -33,6 +33,16 @@ pub enum Error {
     /// It is not there.
     #[error("{path}: there is no key store; make it with: edge keys new --store {path} --name NAME --audience AUDIENCE", path = .0.display())]
     Missing(PathBuf),
+    /// We may not.
+    #[error("{path}: cannot {what} the key store: permission denied; {whose}", path = .path.display())]
+    Denied {
+        /// The store.
+        path: PathBuf,
+        /// `read`, `lock`, ….
+        what: &'static str,
+        /// Whose file it is, and the cure.
+        whose: String,
+    },
     /// The system refused something.
     #[error("{path}: cannot {what} the key store: {source}", path = .path.display())]
     Io {
@@ -70,12 +80,33 @@ impl Error {
     fn io(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| match source.kind() {
             std::io::ErrorKind::NotFound => Self::Missing(path.to_owned()),
+            std::io::ErrorKind::PermissionDenied => Self::Denied {
+                path: path.to_owned(),
+                what,
+                whose: whose(path),
+            },
             _ => Self::Io {
                 path: path.to_owned(),
                 what,
                 source,
             },
         }
+    }
+}
+
+/// Whose a file is that we may not open, and as whom to run. Of a file that is out of reach:
+/// whose the directory is that shuts us out.
+#[must_use]
+pub fn whose(path: &Path) -> String {
+    let us = rustix::process::geteuid().as_raw();
+    let seen =
+        (path.ancestors()).find_map(|place| Some((place, std::fs::metadata(place).ok()?.uid())));
+    match seen {
+        Some((place, owner)) if owner != us => format!(
+            "{} belongs to user {owner} and this is user {us}: run as that user (sudo -u '#{owner}')",
+            place.display(),
+        ),
+        _ => format!("this is user {us}: let that user read it (ls -l shows the mode)"),
     }
 }
 

@@ -572,3 +572,24 @@ proptest::proptest! {
         proptest::prop_assert_eq!(listed.join(" "), bench.names());
     }
 }
+
+#[test]
+fn who_may_not_read_the_store_is_told_whose_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("keys.journal");
+    drop(Writer::open_or_create(&path).unwrap());
+    let ours = rustix::process::geteuid().as_raw();
+    let denied = || Error::io(&path, "open")(std::io::ErrorKind::PermissionDenied.into());
+    let text = denied().to_string();
+    assert!(text.contains(&format!("this is user {ours}: ")), "{text}");
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&path, Some(ours + 1), None).is_ok() {
+        let text = denied().to_string();
+        let expected = format!(
+            "{} belongs to user {} and this is user {ours}: run as that user",
+            path.display(),
+            ours + 1
+        );
+        assert!(text.contains(&expected), "{text}");
+    }
+}
