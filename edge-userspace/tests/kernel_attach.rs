@@ -125,7 +125,8 @@ fn driver_mode_is_attached_and_detached_on_drop() {
         assert_eq!(status.ports, [443, 8443]);
         assert_eq!(status.interfaces.len(), 1);
         assert_eq!(status.interfaces[0].name, "edge0");
-        assert!(status.notes.is_empty() && status.policy_complete);
+        assert_eq!(status.notes.len(), 1, "{:?}", status.notes);
+        assert!(status.notes[0].contains("a veth") && status.policy_complete);
         assert_eq!(attached(), Some("xdp"));
         drop(half);
         assert_eq!(attached(), None);

@@ -23,7 +23,9 @@ pub(super) struct Running {
 
 /// Starts to write logs as configured.
 pub(super) fn start(config: &Log) -> Result<Running, ParseError> {
-    let filter = EnvFilter::builder().parse(&config.filter)?;
+    // A look at every change in the key store's directory, which may be the log's as well: its
+    // lines would make more of themselves.
+    let filter = EnvFilter::builder().parse(format!("{},notify=info", config.filter))?;
     let (queue, writer) = NonBlockingBuilder::default()
         .buffered_lines_limit(QUEUE_LINES)
         .lossy(true)

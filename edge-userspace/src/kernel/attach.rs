@@ -134,13 +134,22 @@ pub(super) fn attach(
 
 /// The modes to try, in order.
 fn modes(interface: &str, wanted: Attach, notes: &mut Vec<String>) -> &'static [Mode] {
+    let is_veth = || device::look(interface).is_ok_and(|device| device.is_veth);
+    // Frames that a driver-mode program sends back over a veth are thrown away unless the
+    // peer runs an XDP program too, and the peer is not ours to look at.
     match wanted {
         Attach::Off => &[],
-        Attach::Driver => &[Mode::Driver],
         Attach::Generic => &[Mode::Generic],
-        Attach::Auto if device::look(interface).is_ok_and(|device| device.is_veth) => {
-            // Frames that a driver-mode program sends back over a veth are thrown away
-            // unless the peer runs an XDP program too, and the peer is not ours to look at.
+        Attach::Driver => {
+            if is_veth() {
+                notes.push(format!(
+                    "{interface}: a veth; answers of driver mode reach its peer only if that \
+                     runs an XDP program too, else refused clients wait in vain"
+                ));
+            }
+            &[Mode::Driver]
+        }
+        Attach::Auto if is_veth() => {
             notes.push(format!(
                 "{interface}: a veth; generic mode comes first, because answers of driver mode \
                  reach only a peer with an XDP program of its own (kernel.attach = \"driver\" \

@@ -14,9 +14,9 @@ use arc_swap::ArcSwap;
 use edge_common::policy::{self, KeyPolicy};
 use edge_common::token::KeyId;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Keys in a shard when the table is at its capacity, about.
@@ -335,7 +335,8 @@ impl Snapshot {
     }
 
     fn shard_of(&self, id: KeyId) -> usize {
-        id.0 as usize & (self.shards.len() - 1)
+        // The map within the shard looks at the low bits and the highest ones.
+        (spread(id.0) >> 32) as usize & (self.shards.len() - 1)
     }
 }
 
@@ -389,8 +390,18 @@ impl Change {
     }
 }
 
-/// Key ids are output of SHA-256 already; one multiplication spreads what the shard index
-/// did not use over the bits that the map looks at.
+/// Spreads a key id over all bits. Ids are output of SHA-256, but an entry that is imported
+/// says its own, so a process's secret is mixed in: nobody can choose ids that collide.
+/// (The finaliser of MurmurHash3, which is a bijection.)
+fn spread(id: u64) -> u64 {
+    static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+    let mut hash = id ^ *SECRET;
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
+
+/// [`spread`] as a map wants it.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -402,11 +413,11 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, id: u64) {
-        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread(id);
     }
 
     fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
+        self.0
     }
 }
 

@@ -11,11 +11,13 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the files are looked at. Looking is two stat(2), and sees through the symbolic
 /// links that Kubernetes swaps, which watching a directory does not.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After how long files that were no good are read again though they have not changed.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// The certificate in use.
 pub(super) struct Certificate {
@@ -66,8 +68,8 @@ impl Certificate {
         Ok(certificate)
     }
 
-    /// A bad new certificate changes nothing but a counter and the log.
-    fn reload(&self) {
+    /// A bad new certificate changes nothing but a counter and the log. Tells whether it was good.
+    fn reload(&self) -> bool {
         let outcome = match self.files.read(&self.provider) {
             Ok(identity) => {
                 self.certified.store(Arc::new(identity.certified));
@@ -87,6 +89,7 @@ impl Certificate {
             }
         };
         self.metrics.certificate_reloads.one(outcome);
+        outcome == CertificateReload::Loaded
     }
 }
 
@@ -94,15 +97,22 @@ impl Certificate {
 /// for one look.
 fn watch(certificate: &Weak<Certificate>, mut read: Stamp) {
     let mut seen = read;
+    let mut refused: Option<Instant> = None;
     loop {
         std::thread::sleep(LOOK_EVERY);
         let Some(certificate) = certificate.upgrade() else {
             return;
         };
         let now = certificate.files.stamp();
-        if now == seen && now != read {
-            certificate.reload();
-            read = now;
+        if now != seen {
+            refused = None;
+        } else if now != read && refused.is_none_or(|at| at.elapsed() >= TRY_AGAIN) {
+            if certificate.reload() {
+                read = now;
+            } else {
+                // It may have been the moment's fault: no descriptor was left, say.
+                refused = Some(Instant::now());
+            }
         }
         seen = now;
     }

@@ -111,6 +111,16 @@ impl Follower {
     /// When the file cannot be read or has a bad line. The table is then as it was; the
     /// next change of the file is tried again.
     pub fn follow(&mut self, keyring: &Keyring) -> Result<Found, Error> {
+        let found = self.look(keyring);
+        if matches!(found, Err(Error::Io { .. })) {
+            // Not the file's fault (no descriptor left, a disk that failed once), so the file
+            // need not change for the next look to be worth it.
+            self.seen = None;
+        }
+        found
+    }
+
+    fn look(&mut self, keyring: &Keyring) -> Result<Found, Error> {
         let stamp = match std::fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),
             Err(error) => {

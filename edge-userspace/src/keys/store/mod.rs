@@ -25,6 +25,7 @@ pub use header::is_header;
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a key store. No text ever holds what stands in a line.
@@ -127,7 +128,13 @@ fn check_mode(path: &Path, metadata: &Metadata) -> Result<(), Error> {
 
 /// Opens the store for reading.
 fn open(path: &Path) -> Result<(File, Metadata), Error> {
-    let file = File::open(path).map_err(Error::io(path, "open"))?;
+    // Without blocking: the name may be that of a pipe that nobody writes to, which is told
+    // only when it is open.
+    let file = File::options()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(Error::io(path, "open"))?;
     let metadata = file.metadata().map_err(Error::io(path, "read"))?;
     check_mode(path, &metadata)?;
     Ok((file, metadata))
