@@ -190,6 +190,7 @@ fn run_group(
     skipped: &Path,
     tally: &mut Tally,
 ) -> anyhow::Result<bool> {
+    let failed_before = tally.failed;
     let mut command: Command = cargo::cargo();
     command.arg("test").args(&group.selection);
     if args.no_fail_fast {
@@ -213,7 +214,12 @@ fn run_group(
         println!("{line}");
         tally.read(&line);
     }
-    Ok(child.wait()?.success())
+    let good = child.wait()?.success();
+    // A test that aborts, or that does not build, has no line that says FAILED.
+    if !good && tally.failed == failed_before {
+        tally.failed += 1;
+    }
+    Ok(good)
 }
 
 /// The file in which tests say that they were skipped; gone when dropped.

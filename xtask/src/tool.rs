@@ -29,7 +29,7 @@ pub(crate) enum Source {
 use Source::{Crate, Debian};
 
 /// Needed by the build, the demo and the tests.
-pub(crate) const TOOLS: [Tool; 6] = [
+pub(crate) const TOOLS: [Tool; 7] = [
     Tool {
         name: "C compiler",
         command: &["cc", "--version"],
@@ -70,6 +70,12 @@ pub(crate) const TOOLS: [Tool; 6] = [
         purpose: "one of the demo's clients",
         source: Debian("curl"),
     },
+    Tool {
+        name: "kill",
+        command: &["kill", "--version"],
+        purpose: "the demo's tests send signals with it",
+        source: Debian("procps"),
+    },
 ];
 
 /// Needed by `cargo xtask ci` alone.
@@ -101,7 +107,7 @@ pub(crate) const CI_TOOLS: [Tool; 4] = [
 ];
 
 /// Needed by single commands.
-pub(crate) const OPTIONAL_TOOLS: [Tool; 2] = [
+pub(crate) const OPTIONAL_TOOLS: [Tool; 3] = [
     Tool {
         name: "podman",
         command: &["podman", "--version"],
@@ -113,6 +119,12 @@ pub(crate) const OPTIONAL_TOOLS: [Tool; 2] = [
         command: &["debootstrap", "--version"],
         purpose: "`cargo xtask container` makes a base with it where no image can be pulled",
         source: Debian("debootstrap"),
+    },
+    Tool {
+        name: "qemu",
+        command: &["qemu-system-x86_64", "--version"],
+        purpose: "`cargo xtask kernels` boots other kernels with it",
+        source: Debian("qemu-system-x86"),
     },
 ];
 
