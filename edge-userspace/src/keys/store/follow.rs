@@ -355,6 +355,17 @@ mod tests {
     use super::*;
     use crate::keys::store::writer::Writer;
 
+    /// A read of address 0 of one's own memory fails (EIO), while the file stays as it is.
+    #[test]
+    fn what_the_system_failed_to_read_is_read_again_though_the_file_has_not_changed() {
+        let keyring = Keyring::new(1);
+        let mut follower = Follower::new(Path::new("/proc/self/mem"), "demo");
+        for _ in 0..3 {
+            let found = follower.follow(&keyring);
+            assert!(matches!(found, Err(Error::Io { .. })), "{found:?}");
+        }
+    }
+
     #[test]
     fn lines_that_came_between_the_look_and_the_reading_are_not_read_again() {
         let directory = tempfile::tempdir().unwrap();
