@@ -1,6 +1,7 @@
 //! The daemon with its kernel half, in a network namespace of each test's own: what it
 //! attaches it detaches, however it ends.
 
+mod counters;
 #[path = "daemon/process.rs"]
 #[expect(
     dead_code,
@@ -58,6 +59,21 @@ fn configure(place: &Place, attach: &str, listen: &str) {
     });
 }
 
+/// The kernel's counters, as the daemon shows them, once nothing came between two looks.
+fn add_up(daemon: &process::Daemon) {
+    let mut before = daemon.status();
+    let status = daemon.wait_for_status(|status| {
+        let same = status["kernel"]["counters"] == before["kernel"]["counters"];
+        before = status.clone();
+        same
+    });
+    let counters = status["kernel"]["counters"].as_array().unwrap();
+    counters::add_up(|name| {
+        let counter = counters.iter().find(|counter| counter[0] == name);
+        counter.unwrap()[1].as_u64().unwrap()
+    });
+}
+
 #[test]
 fn what_is_attached_is_said_first_followed_and_detached_by_a_stop() {
     needs_kernel!();
@@ -83,6 +99,7 @@ fn what_is_attached_is_said_first_followed_and_detached_by_a_stop() {
             let remove = format!("keys remove --store keys.journal {}", bob.id);
             assert!(place.edge(&remove).status.success());
             daemon.wait_for_status(|status| status["kernel"]["keys"] == 1);
+            add_up(&daemon);
             daemon.stop();
             assert!(!attached());
         }
@@ -103,6 +120,7 @@ fn killed_it_leaves_nothing_attached_and_starts_again() {
         configure(&place, "generic", &listen);
         let daemon = place.start();
         assert!(attached());
+        add_up(&daemon);
         daemon.stop();
         assert!(!attached());
     });

@@ -267,7 +267,7 @@ impl Daemon {
     }
 
     /// Waits until `/status` is as wanted.
-    pub(crate) fn wait_for_status(&self, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for_status(&self, mut is: impl FnMut(&Value) -> bool) -> Value {
         let since = Instant::now();
         loop {
             let status = self.status();
