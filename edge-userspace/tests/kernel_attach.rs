@@ -13,6 +13,7 @@ use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
 use edge_userspace::secret::ApiKey;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs a test in a fresh network namespace with `edge0` (10.9.0.1) and its peer `client0`.
 fn in_namespace(test: impl FnOnce() + Send + 'static) {
@@ -291,36 +292,38 @@ fn while_a_batch_is_taken_over_the_policy_is_not_called_complete() {
         let half = half.map_err(|status| status.notes).unwrap();
         let observer = half.observer();
         let template = record(b"sk-edge-template");
-        let batch = |number: u64| {
-            let put = |i| {
+        let changes: Vec<_> = (0..8 * 1024)
+            .map(|id| {
                 let mut record = template.clone();
-                record.id = KeyId(i);
+                record.id = KeyId(id);
                 Change::Put(Arc::new(record))
-            };
-            (number * 20_000..(number + 1) * 20_000)
-                .map(put)
-                .collect::<Vec<_>>()
-        };
-        let (mut seen, done) = (false, std::sync::atomic::AtomicBool::new(false));
+            })
+            .collect();
+        // Batch after batch until the other thread has looked within one; it may be kept
+        // from that many times, not for ever.
+        let (seen, batches) = (AtomicBool::new(false), AtomicBool::new(true));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // A few batches: the other thread may be kept from looking at any one.
-                for number in 0..4 {
-                    observer.changed(&batch(number), true);
+                for _ in 0..1000 {
+                    if seen.load(Ordering::Acquire) {
+                        break;
+                    }
+                    observer.changed(&changes, true);
                 }
-                done.store(true, std::sync::atomic::Ordering::Release);
+                batches.store(false, Ordering::Release);
             });
-            while !done.load(std::sync::atomic::Ordering::Acquire) {
-                let status = half.status();
-                seen |= !status.policy_complete && !status.keys.is_multiple_of(20_000);
+            while batches.load(Ordering::Acquire) {
+                if !half.status().policy_complete {
+                    seen.store(true, Ordering::Release);
+                }
             }
         });
         assert!(
-            seen,
+            seen.into_inner(),
             "the map was called complete while it was being filled"
         );
         let status = look(&half);
-        assert!(status.policy_complete && status.keys == 80_000);
+        assert!(status.policy_complete && status.keys == 8 * 1024);
     });
 }
 

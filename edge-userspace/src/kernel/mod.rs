@@ -266,6 +266,8 @@ impl Shared {
         let mut outcome = Ok(());
         for chunk in changes.chunks(CHUNK) {
             outcome = self.with(|state| state.apply(chunk)).and(outcome);
+            // The lock is not fair: without this a waiting reader may never get in between.
+            std::thread::yield_now();
         }
         self.with(|state| state.mark(complete && !state.overflowed))?;
         outcome
