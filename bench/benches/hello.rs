@@ -75,6 +75,7 @@ fn keys() -> Snapshot {
                 not_before_s: 0,
                 not_after_s: u64::MAX,
                 flags: 0,
+                ..KeyPolicy::UNLIMITED
             }),
             not_before_s: 0,
             not_after_s: u64::MAX,

@@ -121,6 +121,7 @@ fn load() -> Result<(Program, ClockMap), ProgramError> {
         not_before_s: 0,
         not_after_s: u64::MAX,
         flags: 0,
+        ..KeyPolicy::UNLIMITED
     };
     let id = KeyId::from_hex(KEY_ID).expect("sixteen digits");
     for other in 1..10_000 {
@@ -141,6 +142,7 @@ fn run(program: &mut Program, clock: &mut ClockMap, path: &Path, repeat: u32) ->
         deny_legacy: 0,
         policy_complete: 1,
         events_per_second: path.events_per_second,
+        ..Settings::default()
     };
     program.set_settings(&settings).expect("SETTINGS");
     let Clock {

@@ -87,11 +87,17 @@ pub enum Scanned {
     Malformed,
     /// More extensions and names than [`MAX_ITEMS`].
     TooLong,
+    /// [`STEP_TURNS`] turns are over; another step goes on.
+    Paused,
 }
 
-/// The most extensions and ALPN names together that are followed in one go. Browsers send
-/// about twenty of both; RFC 8446 sets no limit, the verifier does.
-pub const MAX_ITEMS: u32 = 48;
+/// The most extensions and ALPN names together that are followed. Browsers send about
+/// twenty of both; RFC 8446 sets no limit, but the time that a packet may take does.
+pub const MAX_ITEMS: u32 = 192;
+
+/// The most turns of one [`ClientHello::step`], one to an item and two to a list of names:
+/// what the BPF verifier has to walk in one go. Nearly every hello takes fewer.
+pub const STEP_TURNS: u32 = 32;
 
 /// The longest stretch that the scanner must see whole before it can go on, bytes: what a
 /// caller must be able to keep between two segments.
@@ -248,10 +254,20 @@ impl ClientHello {
     }
 
     /// Reads on until the hello's end, the source's end, or a reason to stop.
-    #[inline(always)]
     pub fn advance<S: Source + ?Sized>(&mut self, source: &S) -> Scanned {
+        loop {
+            match self.step(source) {
+                Scanned::Paused => {}
+                scanned => return scanned,
+            }
+        }
+    }
+
+    /// The same in bounded time: after [`STEP_TURNS`] it pauses.
+    #[inline(always)]
+    pub fn step<S: Source + ?Sized>(&mut self, source: &S) -> Scanned {
         match self.run(source) {
-            Ok(()) => Scanned::TooLong,
+            Ok(()) => Scanned::Paused,
             Err(scanned) => scanned,
         }
     }
@@ -278,9 +294,8 @@ impl ClientHello {
         if self.phase == phase::EXTENSIONS {
             self.extensions(source)?;
         }
-        // Besides the items: into the list of names, out of it, and the last look.
         let mut turn = 0;
-        while turn < MAX_ITEMS + 3 {
+        while turn < STEP_TURNS {
             turn += 1;
             source.fence(self);
             // The commonest first.

@@ -12,5 +12,8 @@ pub mod flow;
 #[cfg(feature = "user")]
 mod pod;
 pub mod policy;
+pub mod prefix;
+pub mod rate;
+pub mod replay;
 pub mod siphash;
 pub mod token;

@@ -1,7 +1,7 @@
 //! Leave for aya to read and write the shared types as bytes. Userspace only.
 #![expect(unsafe_code, reason = "named island: Pod is an unsafe trait")]
 
-use crate::flow::{Event, FlowKey};
+use crate::flow::{Event, FlowKey, FlowSet, FlowSlot, Rejected};
 use crate::policy::{Clock, KeyPolicy, Settings};
 
 macro_rules! pod {
@@ -12,4 +12,6 @@ macro_rules! pod {
     )*};
 }
 
-pod!(FlowKey, Event, KeyPolicy, Settings, Clock);
+pod!(
+    FlowKey, FlowSet, FlowSlot, Rejected, Event, KeyPolicy, Settings, Clock
+);

@@ -5,6 +5,7 @@
 //! both call it. The kernel adds reasons for what it could not see (they pass).
 
 use crate::client_hello::{ClientHello, Scanned};
+use crate::rate::Rate;
 use crate::siphash;
 use crate::token::{KeyId, Token};
 
@@ -19,8 +20,10 @@ pub enum Verdict {
     Legacy,
     /// The kernel cannot tell; it passes and userspace decides.
     Undecided,
-    /// Not a ClientHello at all; nothing to decide.
+    /// Nothing to decide: no ClientHello, or not the place of the verdict on one.
     Pass,
+    /// A ClientHello that no TCP connection is behind: dropped, and without any effect.
+    Unconnected,
 }
 
 macro_rules! reasons {
@@ -82,42 +85,79 @@ reasons! {
         TokenFromFuture = 11 "token_from_future",
         /// No token, and the legacy lane is closed by configuration.
         LegacyDenied = 12 "legacy_denied",
+        /// The token was used by another connection.
+        Replayed = 13 "replayed",
+        /// The key opens more connections than its hard rate allows.
+        KeyRateExceeded = 14 "key_rate_exceeded",
+        /// The client's address prefix opens more connections without a token than allowed.
+        LegacyRateExceeded = 15 "legacy_rate_exceeded",
+        /// A rule of the configuration denies clients with this TLS fingerprint. Userspace only.
+        ClientDenied = 16 "client_denied",
     }
     Undecided {
-        /// The hello goes on in a later segment.
-        Incomplete = 13 "incomplete",
+        /// The hello did not come whole: the connection ended or was too slow (userspace), or
+        /// its beginning could not be kept (kernel).
+        Incomplete = 17 "incomplete",
         /// One hello in several TLS records.
-        RecordFragmented = 14 "record_fragmented",
+        RecordFragmented = 18 "record_fragmented",
         /// The hello contradicts itself (a length overruns, an extension twice).
-        HelloMalformed = 15 "hello_malformed",
+        HelloMalformed = 19 "hello_malformed",
         /// More extensions and names than the scanner follows.
-        HelloTooLong = 16 "hello_too_long",
-        /// Part of the packet lies where the program cannot see it.
-        NotLinear = 17 "not_linear",
+        HelloTooLong = 20 "hello_too_long",
+        /// More bytes or segments than the kernel follows.
+        HelloOversize = 21 "hello_oversize",
+        /// A segment of the hello came before the one that precedes it.
+        OutOfOrder = 22 "out_of_order",
+        /// The frame ends before the packet that it carries.
+        NotLinear = 23 "not_linear",
         /// The key policy in the map is not marked complete.
-        PolicyIncomplete = 18 "policy_incomplete",
+        PolicyIncomplete = 24 "policy_incomplete",
         /// The daemon's heartbeat is stale, or it never beat.
-        HeartbeatStale = 19 "heartbeat_stale",
+        HeartbeatStale = 25 "heartbeat_stale",
+        /// Another CPU held the connection's place in the flow table.
+        Contended = 26 "contended",
+        /// A good token that the replay table has no room to remember: the header decides.
+        ReplayTableFull = 27 "replay_table_full",
+        /// A PROXY protocol header comes first; userspace reads it.
+        ProxyHeader = 28 "proxy_header",
     }
     Pass {
         /// Neither IPv4 nor IPv6, or more than two VLAN tags.
-        OtherEtherType = 20 "other_ether_type",
+        OtherEtherType = 29 "other_ether_type",
         /// A fragment: never parsed.
-        IpFragment = 21 "ip_fragment",
-        /// Not TCP; IPv6 extension headers count here.
-        OtherProtocol = 22 "other_protocol",
+        IpFragment = 30 "ip_fragment",
+        /// Not TCP, or behind IPv6 extension headers that are not followed.
+        OtherProtocol = 31 "other_protocol",
         /// A header is cut short or its length contradicts itself.
-        HeaderTruncated = 23 "header_truncated",
+        HeaderTruncated = 32 "header_truncated",
         /// TCP, but not to a port that is ours.
-        OtherPort = 24 "other_port",
+        OtherPort = 33 "other_port",
         /// No payload.
-        NoPayload = 25 "no_payload",
+        NoPayload = 34 "no_payload",
         /// Payload in a SYN (TCP Fast Open): no connection yet, nothing to answer.
-        SynPayload = 26 "syn_payload",
+        SynPayload = 35 "syn_payload",
         /// Payload that does not begin a ClientHello: later data of a connection, or not TLS.
-        NotHello = 27 "not_hello",
+        NotHello = 36 "not_hello",
         /// Payload with a reset, or without an acknowledgement: no live connection sends it.
-        OddFlags = 28 "odd_flags",
+        OddFlags = 37 "odd_flags",
+        /// The first segment of a hello that goes on in others.
+        HelloBegun = 38 "hello_begun",
+        /// A later segment of a hello that still goes on.
+        HelloContinued = 39 "hello_continued",
+        /// Bytes of a hello that were seen before.
+        Retransmitted = 40 "retransmitted",
+        /// A second hello on the same connection (RFC 8446 section 4.1.4, HelloRetryRequest).
+        HelloAgain = 41 "hello_again",
+        /// A hello to an address and port on which nobody listens here: forwarded traffic.
+        NoListener = 42 "no_listener",
+        /// More of a connection whose hello was refused: answered as the hello was.
+        RejectedAgain = 43 "rejected_again",
+        /// The client's side of a refused connection ended; the server's was reset with it.
+        RejectClosed = 44 "reject_closed",
+    }
+    Unconnected {
+        /// A hello without a TCP connection behind it: a spoofed source.
+        NoConnection = 45 "no_connection",
     }
 }
 
@@ -126,23 +166,35 @@ reasons! {
 #[repr(u32)]
 pub enum Counter {
     /// Packets that entered the program.
-    Packets = 32,
-    /// ClientHellos seen: accepted + rejected + legacy + undecided.
-    Hellos = 33,
+    Packets = 64,
+    /// Verdicts on ClientHellos: accepted + rejected + legacy + undecided.
+    Hellos = 65,
+    /// Verdicts on hellos that had come in several segments. What `hello_begun` is ahead of this
+    /// is hellos that were never completed, or are not yet.
+    HellosResumed = 66,
+    /// Unfinished hellos that lost their place in the flow table to others.
+    HellosEvicted = 67,
+    /// All entries of the flow table that lost their place to others, less than a minute old.
+    FlowsEvicted = 68,
     /// Rejects answered by a TLS alert and FIN.
-    AnsweredAlert = 34,
+    AnsweredAlert = 69,
     /// Rejects answered by a TCP reset.
-    AnsweredRst = 35,
+    AnsweredRst = 70,
     /// Rejects dropped without an answer, by configuration.
-    AnsweredDrop = 36,
+    AnsweredDrop = 71,
+    /// Rejects whose packet was turned into a reset for the server, the client's answer left for
+    /// its retransmission.
+    AnsweredUp = 72,
     /// Rejects dropped because the answer could not be made.
-    AnswerFailed = 37,
+    AnswerFailed = 73,
     /// Events put into the ring buffer.
-    EventsSent = 38,
+    EventsSent = 74,
     /// Events left out by the rate bound.
-    EventsSuppressed = 39,
+    EventsSuppressed = 75,
     /// Events lost because the ring buffer was full.
-    EventsLost = 40,
+    EventsLost = 76,
+    /// Rejects that the daemon is not told of because their ring buffer was full.
+    RejectsLost = 77,
 }
 
 impl Counter {
@@ -150,13 +202,18 @@ impl Counter {
     pub const ALL: &[Self] = &[
         Self::Packets,
         Self::Hellos,
+        Self::HellosResumed,
+        Self::HellosEvicted,
+        Self::FlowsEvicted,
         Self::AnsweredAlert,
         Self::AnsweredRst,
         Self::AnsweredDrop,
+        Self::AnsweredUp,
         Self::AnswerFailed,
         Self::EventsSent,
         Self::EventsSuppressed,
         Self::EventsLost,
+        Self::RejectsLost,
     ];
 
     /// The counter's name in metrics.
@@ -165,19 +222,24 @@ impl Counter {
         match self {
             Self::Packets => "packets",
             Self::Hellos => "hellos",
+            Self::HellosResumed => "hellos_resumed",
+            Self::HellosEvicted => "hellos_evicted",
+            Self::FlowsEvicted => "flows_evicted",
             Self::AnsweredAlert => "answered_alert",
             Self::AnsweredRst => "answered_rst",
             Self::AnsweredDrop => "answered_drop",
+            Self::AnsweredUp => "answered_up",
             Self::AnswerFailed => "answer_failed",
             Self::EventsSent => "events_sent",
             Self::EventsSuppressed => "events_suppressed",
             Self::EventsLost => "events_lost",
+            Self::RejectsLost => "rejects_lost",
         }
     }
 }
 
 /// Slots of the per-CPU counter array: reasons first, then [`Counter`]s.
-pub const COUNTER_SLOTS: u32 = 48;
+pub const COUNTER_SLOTS: u32 = 96;
 
 /// How a reject is answered in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,11 +265,28 @@ pub struct KeyPolicy {
     pub not_after_s: u64,
     /// [`KeyPolicy::REVOKED`] or 0.
     pub flags: u64,
+    /// The hard rate at which the key may open connections; unlimited when its interval is 0.
+    pub hard_rate: Rate,
+    /// The key's place in the table of [`crate::rate::KeyBucket`]s.
+    pub bucket: u32,
+    /// Always 0.
+    pub padding: u32,
 }
 
 impl KeyPolicy {
     /// Flag: revoked. The entry stays so that the refusal can say why.
     pub const REVOKED: u64 = 1;
+
+    /// No MAC key yet, good at any time, without a limit: what a policy begins as.
+    pub const UNLIMITED: Self = Self {
+        mac_key: [0; 2],
+        not_before_s: 0,
+        not_after_s: u64::MAX,
+        flags: 0,
+        hard_rate: Rate::UNLIMITED,
+        bucket: 0,
+        padding: 0,
+    };
 }
 
 impl core::fmt::Debug for KeyPolicy {
@@ -217,6 +296,8 @@ impl core::fmt::Debug for KeyPolicy {
             .field("not_before_s", &self.not_before_s)
             .field("not_after_s", &self.not_after_s)
             .field("flags", &self.flags)
+            .field("hard_rate", &self.hard_rate)
+            .field("bucket", &self.bucket)
             .finish()
     }
 }
@@ -227,6 +308,10 @@ impl core::fmt::Debug for KeyPolicy {
 pub struct Settings {
     /// The clock's heartbeat may be this old, nanoseconds.
     pub heartbeat_max_age_ns: u64,
+    /// What places in the shared tables are computed with; random, new with every start.
+    pub secret: siphash::Key,
+    /// Connections without a token, for each address prefix; unlimited when its interval is 0.
+    pub legacy_rate: Rate,
     /// A token may be this old, seconds.
     pub window_back_s: u32,
     /// A token may be this far ahead, seconds.
@@ -239,6 +324,19 @@ pub struct Settings {
     pub policy_complete: u32,
     /// Most events a second and CPU.
     pub events_per_second: u32,
+    /// Most rejects a second and CPU that are answered to the client at once; of more, the
+    /// server's side is freed first. 0: the server's side always first.
+    pub answers_per_second: u32,
+    /// 1: hellos without a TCP connection are dropped; 0: nobody looks (tests with packets).
+    pub check_connection: u32,
+    /// Sets of the flow table less one; a power of two less one.
+    pub flow_sets_mask: u32,
+    /// Sets of the replay table less one; a power of two less one.
+    pub replay_sets_mask: u32,
+    /// Sets of the prefix table less one; a power of two less one.
+    pub prefix_sets_mask: u32,
+    /// Always 0.
+    pub padding: u32,
 }
 
 /// The kernel's idea of wall-clock time, refreshed with every heartbeat of the daemon.
@@ -253,11 +351,12 @@ pub struct Clock {
 
 const _: () = {
     use core::mem::{align_of, offset_of, size_of};
-    assert!(size_of::<KeyPolicy>() == 40 && align_of::<KeyPolicy>() == 8);
+    assert!(size_of::<KeyPolicy>() == 64 && align_of::<KeyPolicy>() == 8);
     assert!(offset_of!(KeyPolicy, not_before_s) == 16 && offset_of!(KeyPolicy, flags) == 32);
-    assert!(size_of::<Settings>() == 32 && align_of::<Settings>() == 8);
-    assert!(offset_of!(Settings, window_back_s) == 8 && offset_of!(Settings, answer) == 16);
-    assert!(offset_of!(Settings, events_per_second) == 28);
+    assert!(offset_of!(KeyPolicy, hard_rate) == 40 && offset_of!(KeyPolicy, bucket) == 56);
+    assert!(size_of::<Settings>() == 88 && align_of::<Settings>() == 8);
+    assert!(offset_of!(Settings, legacy_rate) == 24 && offset_of!(Settings, window_back_s) == 40);
+    assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, padding) == 84);
     assert!(size_of::<Clock>() == 16 && offset_of!(Clock, heartbeat_ns) == 8);
     let mut i = 0;
     while i < Reason::ALL.len() {
@@ -268,7 +367,7 @@ const _: () = {
         i += 1;
     }
     assert!(Reason::ALL.len() <= Counter::Packets as usize);
-    assert!((Counter::EventsLost as u32) < COUNTER_SLOTS);
+    assert!((Counter::RejectsLost as u32) < COUNTER_SLOTS);
 };
 
 /// Where key policies are looked up: a BPF map in the kernel, a snapshot in userspace.
@@ -308,7 +407,8 @@ pub fn judge(
         Scanned::NotTls => Reason::NotHello,
         Scanned::RecordFragmented => Reason::RecordFragmented,
         Scanned::Malformed => Reason::HelloMalformed,
-        Scanned::TooLong => Reason::HelloTooLong,
+        // Whoever judges has gone on until there was no pause.
+        Scanned::Paused | Scanned::TooLong => Reason::HelloTooLong,
     }
 }
 

@@ -24,6 +24,7 @@ const ANY_TIME: KeyPolicy = KeyPolicy {
     not_before_s: 0,
     not_after_s: u64::MAX,
     flags: 0,
+    ..KeyPolicy::UNLIMITED
 };
 
 struct Table {
@@ -156,6 +157,7 @@ fn the_first_fault_in_order_is_the_reason() {
         not_before_s: NOW + 1,
         not_after_s: NOW - 1,
         flags: KeyPolicy::REVOKED,
+        ..KeyPolicy::UNLIMITED
     };
     let old = token(NOW - 31).to_name();
     assert_eq!(
@@ -310,6 +312,7 @@ proptest! {
             not_before_s: first as u64,
             not_after_s: last as u64,
             flags: u64::from(revoked),
+            ..KeyPolicy::UNLIMITED
         };
         let mut token = token(u64::from(issued));
         token.tag ^= u64::from(!right_tag);

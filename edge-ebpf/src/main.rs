@@ -38,7 +38,7 @@ pub fn edge_xdp(ctx: XdpContext) -> u32 {
     let reason = decide(&ctx, scratch, settings);
     count(reason as u32);
     match reason.verdict() {
-        Verdict::Pass => XDP_PASS,
+        Verdict::Pass | Verdict::Unconnected => XDP_PASS,
         Verdict::Accept | Verdict::Legacy | Verdict::Undecided => {
             seen(&ctx, scratch, settings, reason);
             XDP_PASS
@@ -72,7 +72,7 @@ fn decide(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Reaso
     }
     let source = source::Payload::new(ctx, scratch);
     scratch.hello.restart(&source);
-    let scanned = scratch.hello.advance(&source);
+    let scanned = scratch.hello.step(&source);
     if scanned == Scanned::NotTls {
         // Nearly every packet: it need not know the time.
         return Reason::NotHello;

@@ -120,6 +120,7 @@ fn record(text: &[u8]) -> KeyRecord {
             not_before_s: 0,
             not_after_s: u64::MAX,
             flags: 0,
+            ..KeyPolicy::UNLIMITED
         }),
         not_before_s: 0,
         not_after_s: u64::MAX,

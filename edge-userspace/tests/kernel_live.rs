@@ -62,11 +62,15 @@ impl Seen {
         .map(sum);
         let hellos = self.count(Counter::Hellos);
         assert_eq!(hellos, accepted + rejected + legacy + undecided);
-        assert_eq!(self.count(Counter::Packets), hellos + passed);
+        assert_eq!(
+            self.count(Counter::Packets),
+            hellos + passed + sum(Verdict::Unconnected)
+        );
         let answered = [
             Counter::AnsweredAlert,
             Counter::AnsweredRst,
             Counter::AnsweredDrop,
+            Counter::AnsweredUp,
         ]
         .map(|counter| self.count(counter));
         assert_eq!(
@@ -137,6 +141,7 @@ fn serve(mode: XdpMode, answer: Answer, ready: &mpsc::SyncSender<()>, done: &Ato
         not_before_s: 0,
         not_after_s: u64::MAX,
         flags: 0,
+        ..KeyPolicy::UNLIMITED
     };
     program.set_settings(&settings).unwrap();
     program.set_ports(&[PORT]).unwrap();

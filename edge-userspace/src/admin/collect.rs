@@ -207,6 +207,7 @@ fn verdict_name(verdict: Verdict) -> &'static str {
         Verdict::Legacy => "legacy",
         Verdict::Undecided => "undecided",
         Verdict::Pass => "pass",
+        Verdict::Unconnected => "unconnected",
     }
 }
 

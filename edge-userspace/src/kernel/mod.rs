@@ -336,6 +336,7 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
         deny_legacy: u32::from(config.legacy.deny),
         policy_complete: 0,
         events_per_second: config.kernel.events_per_second,
+        ..Settings::default()
     };
     let mut state = State {
         program,

@@ -17,6 +17,7 @@ fn record(key: &[u8], alpn_only: bool) -> KeyRecord {
             not_before_s: 0,
             not_after_s: NOW_S + 100,
             flags: 0,
+            ..KeyPolicy::UNLIMITED
         }),
         not_before_s: 0,
         not_after_s: NOW_S + 100,

@@ -262,14 +262,16 @@ impl Series for Verdict {
     fn labels(self) -> Vec<(&'static str, &'static str)> {
         let verdict = match self.0 {
             // Without a provable token the header decides.
-            Reason::HelloTooLong | Reason::PolicyIncomplete => "legacy",
+            Reason::HelloTooLong | Reason::PolicyIncomplete | Reason::ReplayTableFull => "legacy",
             Reason::HelloMalformed | Reason::NotHello => "reject",
             reason => match reason.verdict() {
                 policy::Verdict::Accept => "accept",
                 policy::Verdict::Reject => "reject",
                 policy::Verdict::Legacy => "legacy",
                 // The client left, or was too slow, before the hello was whole.
-                policy::Verdict::Undecided | policy::Verdict::Pass => "undecided",
+                policy::Verdict::Undecided
+                | policy::Verdict::Pass
+                | policy::Verdict::Unconnected => "undecided",
             },
         };
         vec![

@@ -15,12 +15,18 @@ pub(crate) fn add_up(count: impl Fn(&str) -> u64) {
     let rejected = sum(Verdict::Reject);
     let hellos = rejected + sum(Verdict::Accept) + sum(Verdict::Legacy) + sum(Verdict::Undecided);
     assert_eq!(of(Counter::Hellos), hellos, "hellos");
-    assert_eq!(of(Counter::Packets), hellos + sum(Verdict::Pass), "packets");
+    assert_eq!(
+        of(Counter::Packets),
+        hellos + sum(Verdict::Pass) + sum(Verdict::Unconnected),
+        "packets"
+    );
     let answers = [
         Counter::AnsweredAlert,
         Counter::AnsweredRst,
         Counter::AnsweredDrop,
+        Counter::AnsweredUp,
         Counter::AnswerFailed,
     ];
+    let rejected = rejected + count(Reason::RejectedAgain.name());
     assert_eq!(rejected, answers.map(of).iter().sum::<u64>(), "answers");
 }

@@ -307,6 +307,7 @@ pub(crate) fn record(key: &str) -> KeyRecord {
             not_before_s: 0,
             not_after_s: u64::MAX,
             flags: 0,
+            ..KeyPolicy::UNLIMITED
         }),
         not_before_s: 0,
         not_after_s: u64::MAX,

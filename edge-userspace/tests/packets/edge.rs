@@ -136,10 +136,16 @@ impl Edge {
         let hellos =
             sum(Verdict::Accept) + rejected + sum(Verdict::Legacy) + sum(Verdict::Undecided);
         assert_eq!(of(Counter::Hellos), hellos);
-        assert_eq!(of(Counter::Packets), hellos + sum(Verdict::Pass));
-        let answered =
-            of(Counter::AnsweredAlert) + of(Counter::AnsweredRst) + of(Counter::AnsweredDrop);
-        assert_eq!(rejected, answered + of(Counter::AnswerFailed));
+        assert_eq!(
+            of(Counter::Packets),
+            hellos + sum(Verdict::Pass) + sum(Verdict::Unconnected)
+        );
+        let answered = of(Counter::AnsweredAlert)
+            + of(Counter::AnsweredRst)
+            + of(Counter::AnsweredDrop)
+            + of(Counter::AnsweredUp);
+        let again = self.counters[Reason::RejectedAgain as usize];
+        assert_eq!(rejected + again, answered + of(Counter::AnswerFailed));
         let events =
             of(Counter::EventsSent) + of(Counter::EventsSuppressed) + of(Counter::EventsLost);
         assert_eq!(events, hellos, "events were on all the time");
@@ -201,6 +207,7 @@ fn settings(wish: &Wish, events_per_second: u32) -> Settings {
         deny_legacy: u32::from(wish.deny_legacy),
         policy_complete: u32::from(wish.policy_complete),
         events_per_second,
+        ..Settings::default()
     }
 }
 
@@ -213,6 +220,7 @@ pub(crate) fn policy(key: &Key) -> (KeyId, KeyPolicy) {
         not_before_s: key.not_before_s,
         not_after_s: key.not_after_s,
         flags: if key.revoked { KeyPolicy::REVOKED } else { 0 },
+        ..KeyPolicy::UNLIMITED
     };
     (KeyId::from_hex(&key.key_id).unwrap(), policy)
 }

@@ -101,7 +101,7 @@ pub(super) fn judge(row: &Row, kernel_half: bool, played: &Played) -> Outcome {
 fn hello_reasons(counts: &BTreeMap<String, u64>) -> Vec<(Reason, u64)> {
     Reason::ALL
         .iter()
-        .filter(|reason| reason.verdict() != Verdict::Pass)
+        .filter(|reason| !matches!(reason.verdict(), Verdict::Pass | Verdict::Unconnected))
         .filter_map(|reason| Some((*reason, *counts.get(reason.name())?)))
         .collect()
 }
@@ -113,6 +113,7 @@ const fn verdict_name(reason: Reason) -> &'static str {
         Verdict::Legacy => "legacy",
         Verdict::Undecided => "undecided",
         Verdict::Pass => "pass",
+        Verdict::Unconnected => "unconnected",
     }
 }
 

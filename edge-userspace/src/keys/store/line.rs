@@ -284,6 +284,7 @@ impl StoredKey {
                 not_before_s: self.not_before_s,
                 not_after_s: self.not_after_s,
                 flags: if revoked { KeyPolicy::REVOKED } else { 0 },
+                ..KeyPolicy::UNLIMITED
             }),
             not_before_s: self.not_before_s,
             not_after_s: self.not_after_s,

@@ -21,6 +21,7 @@ fn record(text: &str) -> KeyRecord {
             not_before_s: NOW - 10,
             not_after_s: NOW + 10,
             flags: 0,
+            ..KeyPolicy::UNLIMITED
         }),
         not_before_s: NOW - 10,
         not_after_s: NOW + 10,

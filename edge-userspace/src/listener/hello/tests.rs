@@ -30,6 +30,7 @@ fn keyring() -> Keyring {
             not_before_s: 0,
             not_after_s: u64::MAX,
             flags: 0,
+            ..KeyPolicy::UNLIMITED
         }),
         not_before_s: 0,
         not_after_s: u64::MAX,
