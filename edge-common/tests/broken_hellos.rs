@@ -1,50 +1,20 @@
 //! Broken and hostile hellos: no panic, no endless walk, and never a verdict that rustls
 //! would not share. Whatever the scanner calls whole, rustls reads alike or refuses for a
 //! part that the scanner does not look into; whatever it calls malformed, rustls refuses.
-//!
-//! `EDGE_MUTATIONS=5000000 cargo test -p edge-common --test broken_hellos` runs more of
-//! the random ones.
+//! Random damage to hellos is in `rustls_oracle.rs`.
 
 mod common;
 
 use common::made::{self, Hello, length_fields};
-use common::{Fixture, Offer, Oracle, TOKEN, fixtures, oracle, scan, scan_segments};
+use common::{Oracle, TOKEN, compare, files, oracle, scan};
 use edge_common::client_hello::Scanned;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use std::cell::Cell;
-
-/// Compares the scanner with rustls and returns what the scanner said.
-fn compare(bytes: &[u8]) -> Result<Scanned, String> {
-    let (scanned, hello) = scan(bytes);
-    let oracle = oracle(bytes);
-    let fits = match (scanned, &oracle) {
-        (Scanned::Found | Scanned::Absent, Oracle::Names(names)) => {
-            Offer::seen(scanned, &hello) == Offer::of(names)
-        }
-        // For what lies within an extension; a reject then harms nobody.
-        (Scanned::Found | Scanned::Absent, Oracle::Refuses(_)) => true,
-        (Scanned::Found | Scanned::Absent, Oracle::Waits) => false,
-        (Scanned::Malformed | Scanned::Incomplete, Oracle::Names(_)) => false,
-        // rustls allows a record to be longer than RFC 8446 section 5.1 does.
-        (Scanned::NotTls, Oracle::Names(_)) => u16::from_be_bytes([bytes[3], bytes[4]]) > 1 << 14,
-        (Scanned::TooLong, _) => false,
-        _ => true,
-    };
-    if fits {
-        Ok(scanned)
-    } else {
-        Err(format!(
-            "scanner {scanned:?}, rustls {oracle:?}, {}",
-            hex::encode(bytes)
-        ))
-    }
-}
 
 #[test]
 fn every_length_field_at_its_edges() {
     let mut reached = [0u32; 4];
-    for fixture in fixtures() {
+    for fixture in files::captured() {
         let good = fixture.hello();
         for field in length_fields(good) {
             let value = field.value(good);
@@ -86,104 +56,6 @@ fn every_length_field_at_its_edges() {
     }
     println!("whole, malformed, fragmented, not TLS: {reached:?}");
     assert!(reached.iter().all(|count| *count > 0), "{reached:?}");
-}
-
-/// One change to a hello.
-#[derive(Clone, Debug)]
-enum Mutation {
-    Set(prop::sample::Index, u8),
-    Flip(prop::sample::Index, u8),
-    Insert(prop::sample::Index, Vec<u8>),
-    Remove(prop::sample::Index, usize),
-    Copy(prop::sample::Index, prop::sample::Index, usize),
-    Cut(prop::sample::Index),
-    Length(prop::sample::Index, i32),
-}
-
-fn mutation() -> impl Strategy<Value = Mutation> {
-    let at = any::<prop::sample::Index>;
-    prop_oneof![
-        (at(), any::<u8>()).prop_map(|(at, byte)| Mutation::Set(at, byte)),
-        (at(), 0u8..8).prop_map(|(at, bit)| Mutation::Flip(at, bit)),
-        (at(), prop::collection::vec(any::<u8>(), 1..20))
-            .prop_map(|(at, b)| Mutation::Insert(at, b)),
-        (at(), 1usize..20).prop_map(|(at, count)| Mutation::Remove(at, count)),
-        (at(), at(), 1usize..80).prop_map(|(from, to, count)| Mutation::Copy(from, to, count)),
-        at().prop_map(Mutation::Cut),
-        (at(), -70i32..70).prop_map(|(at, by)| Mutation::Length(at, by)),
-    ]
-}
-
-fn mutate(fixture: &Fixture, mutations: &[Mutation]) -> Vec<u8> {
-    let fields = length_fields(fixture.hello());
-    let mut bytes = fixture.bytes.clone();
-    for mutation in mutations {
-        let length = bytes.len();
-        if length == 0 {
-            break;
-        }
-        match mutation {
-            Mutation::Set(at, byte) => bytes[at.index(length)] = *byte,
-            Mutation::Flip(at, bit) => bytes[at.index(length)] ^= 1 << bit,
-            Mutation::Insert(at, more) => {
-                let at = at.index(length);
-                bytes.splice(at..at, more.iter().copied());
-            }
-            Mutation::Remove(at, count) => {
-                let at = at.index(length);
-                bytes.drain(at..length.min(at + count));
-            }
-            Mutation::Copy(from, to, count) => {
-                let from = from.index(length);
-                let part = bytes[from..length.min(from + count)].to_vec();
-                let to = to.index(length);
-                bytes.splice(to..to, part);
-            }
-            Mutation::Cut(at) => bytes.truncate(at.index(length)),
-            Mutation::Length(which, by) => {
-                let field = fields[which.index(fields.len())];
-                if field.at + field.bytes <= length {
-                    let value = field.value(&bytes).wrapping_add_signed(*by) & field.max();
-                    field.set(&mut bytes, value);
-                }
-            }
-        }
-    }
-    bytes
-}
-
-#[test]
-fn random_mutations() {
-    let fixtures = fixtures();
-    let cases = std::env::var("EDGE_MUTATIONS").map_or(100_000, |cases| {
-        cases.parse().expect("EDGE_MUTATIONS is a number of cases")
-    });
-    let mut runner = TestRunner::new(Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    });
-    let whole = Cell::new(0);
-    let which = any::<prop::sample::Index>();
-    let mutations = prop::collection::vec(mutation(), 1..4);
-    let split = any::<prop::sample::Index>();
-    let outcome = runner.run(&(which, mutations, split), |(which, mutations, split)| {
-        let bytes = mutate(&fixtures[which.index(fixtures.len())], &mutations);
-        let scanned = compare(&bytes).map_err(TestCaseError::fail)?;
-        if matches!(scanned, Scanned::Found | Scanned::Absent) {
-            whole.set(whole.get() + 1);
-        }
-        let (first, second) = bytes.split_at(split.index(bytes.len() + 1));
-        let (in_two, hello) = scan_segments([first, second]);
-        prop_assert_eq!(in_two, scanned);
-        let (_, in_one) = scan(&bytes);
-        prop_assert_eq!(Offer::seen(in_two, &hello), Offer::seen(scanned, &in_one));
-        Ok(())
-    });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
-    println!("{} of {cases} stayed whole", whole.get());
-    // Mutations that break everything would prove little.
-    assert!(whole.get() > cases / 20, "{} of {cases}", whole.get());
 }
 
 #[test]

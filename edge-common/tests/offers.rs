@@ -5,7 +5,7 @@ mod common;
 
 use common::made::Hello;
 use common::{Offer, Oracle, TOKEN, oracle, scan};
-use edge_common::client_hello::{ClientHello, MAX_ITEMS, Scanned};
+use edge_common::client_hello::{ClientHello, MAX_ITEMS, STEP_TURNS, Scanned};
 
 /// Scans a hello with these names and holds it against rustls and the protocol's words.
 fn offer(names: &[&[u8]]) -> Offer {
@@ -181,7 +181,7 @@ fn crowded(extensions: u32, names: u32) -> (Vec<u8>, u32) {
 }
 
 #[test]
-fn more_items_than_are_followed_in_one_go() {
+fn items_are_bounded_and_userspace_may_allow_more() {
     for (extensions, names) in [
         (4, 1),
         (20, 25),
@@ -189,7 +189,11 @@ fn more_items_than_are_followed_in_one_go() {
         (46, 1),
         (4, 44),
         (47, 1),
-        (200, 1),
+        (4, MAX_ITEMS - 5),
+        (4, MAX_ITEMS - 4),
+        (MAX_ITEMS - 2, 1),
+        (MAX_ITEMS - 1, 1),
+        (MAX_ITEMS + 8, 1),
         (4, 300),
         (90, 90),
     ] {
@@ -216,7 +220,7 @@ fn more_items_than_are_followed_in_one_go() {
 #[test]
 fn going_on_after_too_long_counts_no_token_twice() {
     // Tokens all over the list, so that each place is once the one where it stops.
-    for names in 40..60 {
+    for names in MAX_ITEMS as usize - 10..MAX_ITEMS as usize + 10 {
         let list = vec![TOKEN.as_bytes(); names];
         let bytes = Hello::offering(&list).record();
         let (scanned, hello) = scan(&bytes);
@@ -224,5 +228,31 @@ fn going_on_after_too_long_counts_no_token_twice() {
             (scanned, hello.token_count()),
             (Scanned::Found, names as u32)
         );
+    }
+}
+
+#[test]
+fn a_pause_loses_nothing() {
+    // Crowded hellos, so that there are pauses among the extensions and among the names.
+    for (extensions, names) in [
+        (4, 1),
+        (4, STEP_TURNS),
+        (STEP_TURNS, 1),
+        (60, 100),
+        (31, 31),
+    ] {
+        let (bytes, items) = crowded(extensions, names);
+        let mut hello = ClientHello::at_record();
+        let mut pauses = 0;
+        let scanned = loop {
+            match hello.step(&bytes[..]) {
+                Scanned::Paused => pauses += 1,
+                scanned => break scanned,
+            }
+        };
+        let (in_one, expected) = scan(&bytes);
+        assert_eq!(Offer::seen(scanned, &hello), Offer::seen(in_one, &expected));
+        // A turn for each item, one into the list of names, one out of it, one at the end.
+        assert_eq!(pauses, (items + 3) / STEP_TURNS, "{extensions}, {names}");
     }
 }

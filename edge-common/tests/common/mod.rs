@@ -7,58 +7,17 @@
     reason = "each test file uses its own part of it"
 )]
 
+pub(crate) mod files;
+pub(crate) mod generated;
 pub(crate) mod made;
 pub(crate) mod rustls_client;
 
 use edge_common::client_hello::{ClientHello, MAX_PARTIAL, Scanned};
 use edge_common::token::{NAME_LEN, PREFIX, TEXT_LEN, Token};
 use rustls::server::Acceptor;
-use std::path::Path;
 
 /// The token of the protocol page: key `sk-edge-test`, audience `demo`.
 pub(crate) const TOKEN: &str = "ezl1-16c90ee8f37ea61f6b49d2000001020304050607faee5d056928a260";
-
-/// A ClientHello on file, with what its maker was told to offer.
-pub(crate) struct Fixture {
-    pub(crate) name: String,
-    pub(crate) names: Vec<Vec<u8>>,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Fixture {
-    /// The hello's own records, without what the client sent behind them.
-    pub(crate) fn hello(&self) -> &[u8] {
-        let length = usize::from(u16::from_be_bytes([self.bytes[3], self.bytes[4]]));
-        &self.bytes[..5 + length]
-    }
-}
-
-/// Every hello in `tests/hellos`, by name.
-pub(crate) fn fixtures() -> Vec<Fixture> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hellos");
-    let mut paths: Vec<_> = (folder.read_dir().unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "hex"))
-        .collect();
-    paths.sort();
-    assert!(paths.len() >= 20, "fixtures are missing: {paths:?}");
-    paths.iter().map(|path| read(path)).collect()
-}
-
-fn read(path: &Path) -> Fixture {
-    let text = std::fs::read_to_string(path).unwrap();
-    let names = (text.lines().find_map(|line| line.strip_prefix("# alpn: ")))
-        .unwrap_or_else(|| panic!("{}: no line `# alpn:`", path.display()));
-    let digits: String = text.lines().filter(|line| !line.starts_with('#')).collect();
-    Fixture {
-        name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
-        names: names
-            .split(' ')
-            .map(|name| name.as_bytes().to_vec())
-            .collect(),
-        bytes: hex::decode(digits).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-    }
-}
 
 /// What rustls makes of the first bytes of a connection.
 #[derive(Debug)]
@@ -144,6 +103,35 @@ impl Offer {
             token: hello.token(),
             acme: hello.offers_acme(),
         }
+    }
+}
+
+/// Compares the scanner with rustls and returns what the scanner said: the same names
+/// wherever rustls reads any, and no verdict where rustls sees no hello. So nothing is held
+/// against a client that userspace would have served.
+pub(crate) fn compare(bytes: &[u8]) -> Result<Scanned, String> {
+    let (scanned, hello) = scan(bytes);
+    let oracle = oracle(bytes);
+    let fits = match (scanned, &oracle) {
+        (Scanned::Found | Scanned::Absent, Oracle::Names(names)) => {
+            Offer::seen(scanned, &hello) == Offer::of(names)
+        }
+        // For what lies within an extension; a reject then harms nobody.
+        (Scanned::Found | Scanned::Absent, Oracle::Refuses(_)) => true,
+        (Scanned::Found | Scanned::Absent, Oracle::Waits) => false,
+        (Scanned::Malformed | Scanned::Incomplete, Oracle::Names(_)) => false,
+        // rustls allows a record to be longer than RFC 8446 section 5.1 does.
+        (Scanned::NotTls, Oracle::Names(_)) => u16::from_be_bytes([bytes[3], bytes[4]]) > 1 << 14,
+        (Scanned::TooLong, _) => false,
+        _ => true,
+    };
+    if fits {
+        Ok(scanned)
+    } else {
+        Err(format!(
+            "scanner {scanned:?}, rustls {oracle:?}, {}",
+            hex::encode(bytes)
+        ))
     }
 }
 

