@@ -7,6 +7,7 @@
 mod attach;
 mod device;
 mod interfaces;
+pub mod memory;
 pub mod object;
 mod program;
 mod pulse;
