@@ -79,7 +79,7 @@ pub(crate) const TOOLS: [Tool; 7] = [
 ];
 
 /// Needed by `cargo xtask ci` alone.
-pub(crate) const CI_TOOLS: [Tool; 4] = [
+pub(crate) const CI_TOOLS: [Tool; 6] = [
     Tool {
         name: "cargo-deny",
         command: &["cargo-deny", "--version"],
@@ -104,10 +104,22 @@ pub(crate) const CI_TOOLS: [Tool; 4] = [
         purpose: "the first process of those kernels",
         source: Debian("busybox-static"),
     },
+    Tool {
+        name: "Node.js",
+        command: &["node", "--version"],
+        purpose: "a test runs the example client in docs/examples/node",
+        source: Debian("nodejs"),
+    },
+    Tool {
+        name: "Go",
+        command: &["go", "version"],
+        purpose: "a test builds and runs the example client in docs/examples/go",
+        source: Debian("golang-go"),
+    },
 ];
 
-/// Needed by single commands.
-pub(crate) const OPTIONAL_TOOLS: [Tool; 3] = [
+/// Needed by single commands, or too large for what one test gains by it.
+pub(crate) const OPTIONAL_TOOLS: [Tool; 4] = [
     Tool {
         name: "podman",
         command: &["podman", "--version"],
@@ -125,6 +137,12 @@ pub(crate) const OPTIONAL_TOOLS: [Tool; 3] = [
         command: &["qemu-system-x86_64", "--version"],
         purpose: "`cargo xtask kernels` boots other kernels with it",
         source: Debian("qemu-system-x86"),
+    },
+    Tool {
+        name: "JDK",
+        command: &["javac", "--version"],
+        purpose: "a test runs the example client in docs/examples/java; skipped without",
+        source: Debian("default-jdk-headless"),
     },
 ];
 

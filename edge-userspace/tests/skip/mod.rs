@@ -17,7 +17,8 @@
 //! and where the kernel half is not permitted it returns at once, after one line
 //! `SKIPPED name: why` on stderr and in the file that `EDGE_SKIPPED_FILE` names.
 //! `cargo xtask test` sets that file, prints its lines at the end, and fails on them when
-//! called with `--no-skips`. A need of another kind: [`skipped`] with the test's name.
+//! called with `--no-skips`. A need of another kind: [`skipped`] with the test's name;
+//! [`skipped_optional`] for what no machine is asked to have, which `--no-skips` lets be.
 //!
 //! Files `tests/kernel_*.rs` form the group `kernel`, which `cargo xtask test` runs on one
 //! thread, so that such a test may own a port, an interface or a pin path.
@@ -87,6 +88,11 @@ pub(crate) fn skipped(test: &str, why: &str) {
             panic!("EDGE_SKIPPED_FILE={}: {error}", path.display());
         }
     }
+}
+
+/// As [`skipped`], for want of something that CI does not install.
+pub(crate) fn skipped_optional(test: &str, why: &str) {
+    skipped(test, &format!("optional: {why}"));
 }
 
 /// The path of the function around `marker`, a function item declared in it, without the
