@@ -204,7 +204,7 @@ func explain(err error, minter *Minter, audience string) error {
   - the audience: is '%s' the edge's keys.audience, letter for letter?
   - the API key: does "edge keys list" show its key id, %x, not revoked, not out of date,
     and for that audience?
-  - the clock: this machine says %s; a token is good from 30 s back to 5 s ahead
+  - the clock: this machine says %s; tokens are good 30 s back, 5 s ahead by default
   - the rate: a key may open only so many connections a second
   - the token: a new one for each connection, never one that was sent before`,
 			audience, minter.keyID, time.Now().Format(time.RFC3339))

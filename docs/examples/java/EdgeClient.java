@@ -232,7 +232,7 @@ public final class EdgeClient {
                   - the audience: is '%s' the edge's keys.audience, letter for letter?
                   - the API key: does `edge keys list` show its key id, %s, not revoked, not out of
                     date, and for that audience?
-                  - the clock: this machine says %s; a token is good from 30 s back to 5 s ahead
+                  - the clock: this machine says %s; tokens are good 30 s back, 5 s ahead by default
                   - the rate: a key may open only so many connections a second
                   - the token: a new one for each connection, never one that was sent before"""
                 .formatted(audience, HEX.formatHex(minter.keyId), Instant.now());

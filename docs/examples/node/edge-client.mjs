@@ -177,7 +177,7 @@ function explain(error, minter, audience) {
   - the audience: is '${audience}' the edge's keys.audience, letter for letter?
   - the API key: does \`edge keys list\` show its key id, ${minter.keyId.toString('hex')}, not revoked, not out of
     date, and for that audience?
-  - the clock: this machine says ${new Date().toISOString()}; a token is good from 30 s back to 5 s ahead
+  - the clock: this machine says ${new Date().toISOString()}; tokens are good 30 s back, 5 s ahead by default
   - the rate: a key may open only so many connections a second
   - the token: a new one for each connection, never one that was sent before`;
     case 'ECONNRESET':

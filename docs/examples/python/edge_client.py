@@ -22,7 +22,7 @@ REFUSED = """the edge refused the token (TLS alert access_denied). Things to che
   - the audience: is {audience!r} the edge's keys.audience, letter for letter?
   - the API key: does `edge keys list` show its key id, {key_id}, not revoked, not out of date,
     and for that audience?
-  - the clock: this machine says {now}; a token is good from 30 s back to 5 s ahead
+  - the clock: this machine says {now}; tokens are good 30 s back, 5 s ahead by default
   - the rate: a key may open only so many connections a second
   - the token: a new one for each connection, never one that was sent before"""
 
