@@ -13,7 +13,7 @@
 use bench::{KEY_ID, MAC_KEY, captured_hello, figure, median, replaced};
 use edge_common::policy::{Answer, Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::token::{KeyId, Token};
-use edge_userspace::kernel::{ClockMap, Program, ProgramError, clock_now, object};
+use edge_userspace::kernel::{ClockMap, Program, ProgramError, Sizes, clock_now, object};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -114,7 +114,13 @@ fn load() -> Result<(Program, ClockMap), ProgramError> {
         Some(_) => println!("object: as EDGE_XDP_OBJECT names it"),
         None => println!("object: {}", object::PROVENANCE),
     }
-    let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), 100_000)?;
+    let sizes = Sizes {
+        keys: 100_000,
+        flow_sets: 8192,
+        replay_sets: 1 << 17,
+        prefix_sets: 1 << 14,
+    };
+    let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), &sizes)?;
     program.set_ports(&[443])?;
     let policy = KeyPolicy {
         mac_key: MAC_KEY,
@@ -142,6 +148,7 @@ fn run(program: &mut Program, clock: &mut ClockMap, path: &Path, repeat: u32) ->
         deny_legacy: 0,
         policy_complete: 1,
         events_per_second: path.events_per_second,
+        answers_per_second: u32::MAX,
         ..Settings::default()
     };
     program.set_settings(&settings).expect("SETTINGS");

@@ -161,6 +161,16 @@ reasons! {
     }
 }
 
+impl Reason {
+    /// Whether the reason of this number leads to a reject: for the kernel program, which
+    /// keeps reasons as numbers in memory.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rejects(number: u32) -> bool {
+        number >= Self::TokenMalformed as u32 && number <= Self::ClientDenied as u32
+    }
+}
+
 /// Counters that are not a [`Reason`]; numbered after the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -364,6 +374,8 @@ const _: () = {
             Reason::ALL[i] as usize == i,
             "a reason's number is its place"
         );
+        let rejects = matches!(Reason::ALL[i].verdict(), Verdict::Reject);
+        assert!(rejects == Reason::rejects(i as u32));
         i += 1;
     }
     assert!(Reason::ALL.len() <= Counter::Packets as usize);

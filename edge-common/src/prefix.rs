@@ -42,13 +42,21 @@ pub const fn place(prefix: u64, secret: siphash::Key, sets_mask: u32) -> u32 {
 }
 
 /// The prefix's bucket, if this set has one: accepted connections, and `shed`.
-#[inline(always)]
 #[must_use]
 pub fn bucket(set: &Set, prefix: u64) -> Option<(&AtomicU64, &AtomicU64)> {
+    let at = bucket_by(|word| set[word].load(Ordering::Relaxed), prefix)?;
+    Some((&set[at], &set[at + 1]))
+}
+
+/// The number of the first word of the prefix's bucket, reading the set's words by number:
+/// the BPF target has no atomic loads, and reads as volatile.
+#[inline(always)]
+#[must_use]
+pub fn bucket_by(word: impl Fn(usize) -> u64, prefix: u64) -> Option<usize> {
     let mut entry = 0;
     while entry < WAYS {
-        if set[3 * entry].load(Ordering::Relaxed) == prefix {
-            return Some((&set[3 * entry + 1], &set[3 * entry + 2]));
+        if word(3 * entry) == prefix {
+            return Some(3 * entry + 1);
         }
         entry += 1;
     }

@@ -99,6 +99,10 @@ impl Rate {
 }
 
 #[inline(always)]
+#[expect(
+    clippy::implicit_saturating_sub,
+    reason = "saturating_sub becomes code that the BPF verifier does not follow"
+)]
 const fn ahead(empty_at_ns: u64, now_ns: u64) -> u64 {
     if empty_at_ns > now_ns {
         empty_at_ns - now_ns

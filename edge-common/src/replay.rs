@@ -83,13 +83,20 @@ impl Holder {
 }
 
 /// Who used the token, if this set knows.
-#[inline(always)]
 #[must_use]
 pub fn holder(set: &Set, id: u64) -> Option<Holder> {
+    holder_by(|word| set[word].load(Ordering::Relaxed), id)
+}
+
+/// The same, reading the set's words by number: the BPF target has no atomic loads, and
+/// reads as volatile.
+#[inline(always)]
+#[must_use]
+pub fn holder_by(word: impl Fn(usize) -> u64, id: u64) -> Option<Holder> {
     let mut entry = 0;
     while entry < WAYS {
-        if set[2 * entry].load(Ordering::Relaxed) == id {
-            return Some(Holder(set[2 * entry + 1].load(Ordering::Relaxed)));
+        if word(2 * entry) == id {
+            return Some(Holder(word(2 * entry + 1)));
         }
         entry += 1;
     }

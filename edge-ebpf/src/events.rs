@@ -1,51 +1,84 @@
-//! Sampled verdicts for the daemon: at most so many a second and CPU, whatever arrives.
+//! What the daemon is told: sampled verdicts, at most so many a second and CPU whatever
+//! arrives, and the refused connections whose server's side may still stand.
 
-use edge_common::flow::Event;
-use edge_common::policy::{Counter, Reason, Settings};
-use edge_common::token::KeyId;
+use edge_common::flow::{Event, Rejected};
+use edge_common::policy::{Counter, Settings};
 
-use crate::maps::{self, EVENTS, count};
-use crate::packet::Scratch;
+use crate::maps::{self, EVENTS, REJECTS, count};
+use crate::scratch::Scratch;
 
-/// What one CPU has sent in the second at hand.
+/// What one CPU has done in the second at hand.
 #[repr(C)]
 pub(crate) struct Budget {
     second_began_ns: u64,
-    sent: u64,
+    used: u64,
+}
+
+const OF_EVENTS: u32 = 0;
+const OF_ANSWERS: u32 = 1;
+
+impl Budget {
+    #[inline(always)]
+    fn take(&mut self, now_ns: u64, per_second: u32) -> bool {
+        if now_ns.wrapping_sub(self.second_began_ns) >= 1_000_000_000 {
+            self.second_began_ns = now_ns;
+            self.used = 0;
+        }
+        if self.used >= u64::from(per_second) {
+            return false;
+        }
+        self.used += 1;
+        true
+    }
+}
+
+/// Whether the client of a refused connection may be answered at once.
+#[inline(always)]
+pub(crate) fn may_answer(now_ns: u64, settings: &Settings) -> bool {
+    match maps::budget(OF_ANSWERS) {
+        Some(budget) => budget.take(now_ns, settings.answers_per_second),
+        None => false,
+    }
 }
 
 /// Sends an event if the budget allows.
 #[inline(always)]
-pub(crate) fn sample(scratch: &Scratch, settings: &Settings, reason: Reason) {
+pub(crate) fn sample(scratch: &Scratch, settings: &Settings) {
     if settings.events_per_second == 0 {
         return;
     }
-    let Some(budget) = maps::budget() else { return };
-    let now = scratch.monotonic_ns;
-    if now.wrapping_sub(budget.second_began_ns) >= 1_000_000_000 {
-        budget.second_began_ns = now;
-        budget.sent = 0;
-    }
-    if budget.sent >= u64::from(settings.events_per_second) {
+    let Some(budget) = maps::budget(OF_EVENTS) else {
+        return;
+    };
+    if !budget.take(scratch.monotonic_ns, settings.events_per_second) {
         count(Counter::EventsSuppressed as u32);
         return;
     }
-    budget.sent += 1;
     let Some(mut entry) = EVENTS.reserve::<Event>(0) else {
         count(Counter::EventsLost as u32);
         return;
     };
-    let key_id = match scratch.hello.token() {
-        Some(token) => token.key_id,
-        None => KeyId(0),
-    };
     entry.write(Event {
-        monotonic_ns: now,
-        key_id,
-        flow: scratch.flow,
-        reason: reason as u32,
+        monotonic_ns: scratch.monotonic_ns,
+        key_id: scratch.record.key_id,
+        flow: scratch.record.flow,
+        reason: scratch.record.reason,
         payload_bytes: scratch.payload_bytes,
     });
     entry.submit(0);
     count(Counter::EventsSent as u32);
+}
+
+/// Tells the daemon of a refused connection whose client has been answered.
+#[inline(always)]
+pub(crate) fn rejected(scratch: &Scratch) {
+    let Some(mut entry) = REJECTS.reserve::<Rejected>(0) else {
+        count(Counter::RejectsLost as u32);
+        return;
+    };
+    entry.write(Rejected {
+        monotonic_ns: scratch.monotonic_ns,
+        flow: scratch.record.flow,
+    });
+    entry.submit(0);
 }

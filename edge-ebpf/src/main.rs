@@ -1,10 +1,19 @@
-//! The XDP program: judges a whole TLS ClientHello in one TCP segment before the TCP
-//! stack or the daemon spend anything on it.
+//! The XDP programs: they judge a TLS ClientHello before the TCP stack or the daemon spend
+//! anything on it, whether it comes in one TCP segment or in several.
 //!
-//! It finds the payload ([`packet`]), lets `edge-common` scan and judge it through
-//! [`source`] and [`maps`], counts the reason, and crafts the answer to a reject
-//! ([`answer`]). It rejects only on positive evidence: whatever it cannot see or tell
-//! passes, and the daemon decides.
+//! The way of a packet, from program to program by tail call, so that the verifier has
+//! each to itself:
+//!
+//! - `edge_xdp` finds the segment ([`packet`]) and what is known of its connection
+//!   ([`flows`]), asks whether a new hello has a connection ([`connection`]), and scans one
+//!   that is all in sight ([`source`]).
+//! - `edge_scan` goes on with a hello that is not: the next segment of one, one that lies
+//!   in several buffers, one with very many extensions. It keeps what is unfinished.
+//! - `edge_judge` gives the verdict ([`judge`]), remembers and counts it.
+//! - `edge_answer` turns the packet of a refused hello into the answer ([`answer`]).
+//!
+//! They reject only on positive evidence: whatever they cannot see or tell passes, and the
+//! daemon decides.
 //!
 //! `edge_pass` is the stub for the peer of a veth pair in tests and demo: the kernel
 //! transmits XDP_TX frames over veth only when the peer runs an XDP program too.
@@ -13,19 +22,28 @@
 #![feature(asm_experimental_arch)]
 
 mod answer;
+mod connection;
 mod events;
+mod flows;
+mod judge;
+mod known;
 mod maps;
 mod packet;
+mod scan;
+mod scratch;
 mod source;
 
 use aya_ebpf::{bindings::xdp_action::XDP_PASS, macros::xdp, programs::XdpContext};
+use connection::Connection;
 use edge_common::client_hello::Scanned;
-use edge_common::policy::{Counter, Reason, Settings, Verdict, Window, judge};
-use maps::{PolicyMap, count};
-use packet::Scratch;
+use edge_common::flow::state;
+use edge_common::policy::{Counter, Reason, Settings};
+use maps::{Next, count};
+use packet::Segment;
+use scratch::{Outcome, Scratch};
 
-/// The edge's program. Needs Linux 5.11 (`bpf_ktime_get_coarse_ns`), 5.18 for frames in
-/// several buffers; the product's floor is 6.1.
+/// The first program, the one that is attached. Needs Linux 5.18 for frames in several
+/// buffers; the product's floor is 6.1.
 #[xdp(frags)]
 pub fn edge_xdp(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else {
@@ -35,19 +53,40 @@ pub fn edge_xdp(ctx: XdpContext) -> u32 {
     let Some(settings) = maps::settings() else {
         return XDP_PASS;
     };
-    let reason = decide(&ctx, scratch, settings);
-    count(reason as u32);
-    match reason.verdict() {
-        Verdict::Pass | Verdict::Unconnected => XDP_PASS,
-        Verdict::Accept | Verdict::Legacy | Verdict::Undecided => {
-            seen(&ctx, scratch, settings, reason);
-            XDP_PASS
-        }
-        Verdict::Reject => {
-            seen(&ctx, scratch, settings, reason);
-            answer::answer(&ctx, scratch, settings)
-        }
+    let step = segment(&ctx, scratch, settings);
+    finish(&ctx, step)
+}
+
+/// Goes on with a hello that `edge_xdp` has not seen to its end.
+#[xdp(frags)]
+pub fn edge_scan(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+        return XDP_PASS;
+    };
+    let _ = settings;
+    let step = scan::chunk(&ctx, scratch);
+    finish(&ctx, step)
+}
+
+/// Judges a hello.
+#[xdp(frags)]
+pub fn edge_judge(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+        return XDP_PASS;
+    };
+    if judge::hello(scratch, settings) {
+        maps::go_on(&ctx, Next::Answer);
     }
+    XDP_PASS
+}
+
+/// Answers a refused hello.
+#[xdp(frags)]
+pub fn edge_answer(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+        return XDP_PASS;
+    };
+    answer::answer(&ctx, scratch, settings)
 }
 
 /// Passes every frame.
@@ -56,51 +95,117 @@ pub fn edge_pass(_ctx: XdpContext) -> u32 {
     XDP_PASS
 }
 
+/// What a program comes to: it is the packet's last, or another goes on.
+pub(crate) type Step = Result<Next, Reason>;
+
 #[inline(always)]
-fn seen(ctx: &XdpContext, scratch: &Scratch, settings: &Settings, reason: Reason) {
-    count(Counter::Hellos as u32);
-    events::sample(scratch, settings, reason);
-    #[cfg(feature = "log")]
-    aya_log_ebpf::debug!(ctx, "hello {}: {}", scratch.payload_bytes, reason.name());
-    let _ = ctx;
+fn finish(ctx: &XdpContext, step: Step) -> u32 {
+    match step {
+        Ok(next) => {
+            maps::go_on(ctx, next);
+            // The programs are there before the first is attached.
+            count(Reason::NotLinear as u32);
+            XDP_PASS
+        }
+        Err(reason) => {
+            count(reason as u32);
+            if reason as u32 == Reason::NoConnection as u32 {
+                aya_ebpf::bindings::xdp_action::XDP_DROP
+            } else {
+                XDP_PASS
+            }
+        }
+    }
 }
 
 #[inline(always)]
-fn decide(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Reason {
-    if let Err(reason) = packet::parse(ctx, scratch) {
-        return reason;
+fn segment(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Step {
+    let segment = packet::parse(ctx, scratch)?;
+    let is_known = flows::look(scratch, settings);
+    match segment {
+        Segment::Syn => {
+            if is_known {
+                // A new connection with the same addresses: the old one is history.
+                flows::forget(scratch);
+            }
+            Err(if scratch.payload_bytes == 0 {
+                Reason::NoPayload
+            } else {
+                Reason::SynPayload
+            })
+        }
+        Segment::Bare if is_known => known::bare(scratch),
+        Segment::Bare => Err(Reason::NoPayload),
+        Segment::Payload => payload(ctx, scratch, settings, is_known),
     }
+}
+
+#[inline(always)]
+fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_known: bool) -> Step {
     let source = source::Payload::new(ctx, scratch);
-    scratch.hello.restart(&source);
-    let scanned = scratch.hello.step(&source);
-    if scanned == Scanned::NotTls {
-        // Nearly every packet: it need not know the time.
-        return Reason::NotHello;
-    }
-    scratch.monotonic_ns = maps::monotonic_ns();
-    if source.cut_short(ctx, scratch, scanned) {
-        return Reason::NotLinear;
-    }
-    let Some(now_s) = maps::now_s(settings, scratch.monotonic_ns) else {
-        // Without a clock nothing that was seen can be held against anyone.
-        return Reason::HeartbeatStale;
+    let may_begin = match source.first_two() {
+        Some(first) => begins(first, scratch.payload_bytes),
+        // Not in sight: it may be anything.
+        None => true,
     };
-    let window = Window {
-        back_s: settings.window_back_s,
-        ahead_s: settings.window_ahead_s,
-    };
-    let keys = PolicyMap { settings };
-    let look = || judge(&scratch.hello, scanned, &keys, now_s, window);
-    let mut reason = look();
-    if reason == Reason::TagWrong {
-        // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two
-        // looks must agree before anyone is refused for it.
-        reason = look();
+    if is_known {
+        match known::payload(scratch, may_begin) {
+            // A hello of a connection that is not known any more.
+            known::Seen::New => {}
+            known::Seen::Step(step) => return step,
+        }
     }
-    if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
-        return Reason::LegacyDenied;
+    if !may_begin {
+        return Err(Reason::NotHello);
     }
-    reason
+    if settings.check_connection != 0 {
+        match connection::look(ctx, scratch) {
+            Connection::Known => {}
+            Connection::None => return Err(Reason::NoConnection),
+            Connection::NoListener => return Err(Reason::NoListener),
+        }
+    }
+    begin(scratch);
+    let source = source::Payload::new(ctx, scratch);
+    scratch.record.hello.restart(&source);
+    match scratch.record.hello.step(&source) {
+        Scanned::NotTls => Err(Reason::NotHello),
+        Scanned::Incomplete | Scanned::Paused => Ok(Next::Scan),
+        scanned => {
+            scratch.outcome =
+                if packet::frame_bytes(ctx) < scratch.payload_at + scratch.payload_bytes {
+                    // It skipped to an end that the frame does not have.
+                    Outcome::NotLinear as u32
+                } else {
+                    Outcome::of(scanned) as u32
+                };
+            Ok(Next::Judge)
+        }
+    }
+}
+
+/// Whether a payload with these first bytes may begin a hello: a handshake record
+/// (RFC 8446 section 5.1) of any version 3.
+#[inline(always)]
+fn begins(first: u16, bytes: u32) -> bool {
+    first == 0x1603 || (bytes == 1 && first == 0x1600)
+}
+
+/// Begins the record of a new hello. Fences keep the zeros apart: a longer run of them
+/// would become a call of `memset`, byte by byte.
+#[inline(always)]
+fn begin(scratch: &mut Scratch) {
+    scratch.record.state = state::BEGUN;
+    scratch.record.first = scratch.sequence;
+    scratch.record.next = scratch.sequence;
+    scratch.record.segments = 1;
+    scratch.record.kept_bytes = 0;
+    packet::forget(scratch);
+    scratch.record.reason = 0;
+    scratch.record.padding = 0;
+    packet::forget(scratch);
+    scratch.loaded = 0;
+    scratch.filled = 0;
 }
 
 #[panic_handler]

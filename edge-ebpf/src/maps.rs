@@ -1,16 +1,21 @@
 //! The maps that the daemon and the program share, and the look-ups in them.
 
 use aya_ebpf::{
-    bindings::BPF_F_NO_PREALLOC,
-    helpers::generated::bpf_ktime_get_coarse_ns,
+    EbpfContext as _,
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
+    helpers::generated::{bpf_ktime_get_coarse_ns, bpf_tail_call},
     macros::map,
-    maps::{Array, HashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf},
+    programs::XdpContext,
 };
+use edge_common::flow::{FlowSet, FlowSlot};
 use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
+use edge_common::rate::KeyBucket;
 use edge_common::token::KeyId;
+use edge_common::{prefix, replay};
 
 use crate::events::Budget;
-use crate::packet::Scratch;
+use crate::scratch::Scratch;
 
 /// Key policies by key id. The daemon sets the size before loading; entries take memory
 /// only as they are filled.
@@ -32,13 +37,56 @@ static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_SLOTS,
 /// Sampled verdicts on their way to the daemon.
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
-/// How many events this CPU may still send.
+/// Refused connections of which the server's side may still stand.
 #[map]
-static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static REJECTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
+/// What this CPU may still do in the second at hand: events, and answers.
+#[map]
+static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(2, 0);
 /// Working memory of the packet at hand. In a map, not on the stack, so that the
 /// verifier forgets its contents between the scanner's turns.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+/// The flow table: tags and locks.
+#[map]
+pub(crate) static FLOW_SETS: Array<FlowSet> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// The flow table: what is known of each connection.
+#[map]
+pub(crate) static FLOW_SLOTS: Array<FlowSlot> = Array::with_max_entries(4, BPF_F_MMAPABLE);
+/// The replay table, which userspace writes.
+#[map]
+static REPLAY: Array<replay::Set> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// The prefix table, which userspace writes, but for the words that are the kernel's.
+#[map]
+static PREFIXES: Array<prefix::Set> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// The keys' buckets, which userspace writes, but for the words that are the kernel's.
+#[map]
+static KEY_BUCKETS: Array<KeyBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// The programs after the first, by [`Next`].
+#[map]
+static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(4, 0);
+
+/// Where a packet goes on.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Next {
+    /// `edge_scan`
+    Scan = 0,
+    /// `edge_judge`
+    Judge = 1,
+    /// `edge_answer`
+    Answer = 2,
+}
+
+/// Goes on in another program. Returns only when that is not there, or too many followed
+/// each other.
+#[inline(always)]
+pub(crate) fn go_on(ctx: &XdpContext, next: Next) {
+    let map = (&raw const PROGRAMS).cast_mut().cast();
+    // SAFETY: the context is the program's own, the map an array of programs. Nothing here
+    // has a destructor that the jump would leave out.
+    unsafe { bpf_tail_call(ctx.as_ptr(), map, next as u32) };
+}
 
 /// Adds one to a counter of this CPU.
 #[inline(always)]
@@ -53,15 +101,15 @@ pub(crate) fn count(slot: u32) {
 #[inline(always)]
 pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: the slot is this CPU's, XDP programs do not preempt each other on one, and
-    // `edge_xdp` asks once.
+    // each program asks once.
     unsafe { SCRATCH.get_ptr_mut(0)?.as_mut() }
 }
 
-/// This CPU's event budget.
+/// One of this CPU's budgets.
 #[inline(always)]
-pub(crate) fn budget() -> Option<&'static mut Budget> {
-    // SAFETY: as above; `events::sample` asks once a packet.
-    unsafe { BUDGET.get_ptr_mut(0)?.as_mut() }
+pub(crate) fn budget(of: u32) -> Option<&'static mut Budget> {
+    // SAFETY: as above; each is asked for once a program.
+    unsafe { BUDGET.get_ptr_mut(of)?.as_mut() }
 }
 
 /// The settings. All zero before the daemon wrote them, which passes everything.
@@ -77,6 +125,40 @@ pub(crate) fn watched(port: u16) -> bool {
         Some(word) => *word >> (port & 63) & 1 != 0,
         None => false,
     }
+}
+
+// The tables that userspace writes too: their words, read as volatile.
+
+/// A set of the replay table.
+#[inline(always)]
+pub(crate) fn replay_set(number: u32) -> Option<*mut u64> {
+    Some(REPLAY.get_ptr_mut(number)?.cast())
+}
+
+/// A set of the prefix table.
+#[inline(always)]
+pub(crate) fn prefix_set(number: u32) -> Option<*mut u64> {
+    Some(PREFIXES.get_ptr_mut(number)?.cast())
+}
+
+/// A key's bucket.
+#[inline(always)]
+pub(crate) fn key_bucket(number: u32) -> Option<*mut u64> {
+    Some(KEY_BUCKETS.get_ptr_mut(number)?.cast())
+}
+
+/// The word of this number.
+#[inline(always)]
+pub(crate) fn word_of(words: *mut u64, number: usize) -> u64 {
+    // SAFETY: within a map's value, or the verifier refuses the program.
+    unsafe { words.add(number).read_volatile() }
+}
+
+/// The words from this number on.
+#[inline(always)]
+pub(crate) fn words_from(words: *mut u64, number: usize) -> *mut u64 {
+    // SAFETY: as above.
+    unsafe { words.add(number) }
 }
 
 /// CLOCK_MONOTONIC, coarse, nanoseconds.

@@ -1,55 +1,53 @@
 //! Packet headers: from the frame's first byte to the TCP payload.
 //!
-//! Ethernet, at most two VLAN tags, IPv4 with options, IPv6 without extension headers,
-//! TCP with options. Everything else passes under a reason of its own. Checksums are not
-//! looked at: on veth and with offloads they are not there yet.
+//! Ethernet, at most two VLAN tags, IPv4 with options, IPv6 with the extension headers that
+//! are plain to skip, TCP with options. Everything else passes under a reason of its own.
+//! Checksums are not looked at: on veth and with offloads they are not there yet.
 
 use aya_ebpf::{EbpfContext as _, helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use core::arch::asm;
-use edge_common::client_hello::ClientHello;
 use edge_common::flow::FlowKey;
 use edge_common::policy::Reason;
 
 use crate::maps;
+use crate::scratch::Scratch;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100; // IEEE 802.1Q
 const ETHERTYPE_QINQ: u16 = 0x88a8; // IEEE 802.1ad
 const PROTOCOL_TCP: u8 = 6;
-const NEXT_HEADER_FRAGMENT: u8 = 44; // RFC 8200 section 4.5
+// RFC 8200 section 4.
+const NEXT_HEADER_HOP_BY_HOP: u8 = 0;
+const NEXT_HEADER_ROUTING: u8 = 43;
+const NEXT_HEADER_FRAGMENT: u8 = 44;
+const NEXT_HEADER_DESTINATION: u8 = 60;
+/// RFC 8200 section 4.1 lists at most four of those that are followed.
+const MAX_EXTENSION_HEADERS: u32 = 4;
+/// Where the TCP header may begin at most, so that everything lies within the mask.
+const MAX_TRANSPORT_AT: u32 = 320;
 
-const TCP_SYN: u8 = 0x02;
-const TCP_RST: u8 = 0x04;
-const TCP_ACK: u8 = 0x10;
+pub(crate) const TCP_FIN: u8 = 0x01;
+pub(crate) const TCP_SYN: u8 = 0x02;
+pub(crate) const TCP_RST: u8 = 0x04;
+pub(crate) const TCP_ACK: u8 = 0x10;
 
-/// All headers together fit: 22 bytes of Ethernet, 60 of IPv4, 60 of TCP.
-pub(crate) const MAX_HEADERS_MASK: u32 = 0xff;
+/// All headers together fit: [`MAX_TRANSPORT_AT`] and 60 of TCP.
+pub(crate) const MAX_HEADERS_MASK: u32 = 0x1ff;
 
-/// Working memory of one packet.
-#[repr(C)]
-pub(crate) struct Scratch {
-    pub(crate) hello: ClientHello,
-    pub(crate) flow: FlowKey,
-    /// The time at which a hello is judged.
-    pub(crate) monotonic_ns: u64,
-    /// Offsets from the frame's start.
-    pub(crate) network_at: u32,
-    pub(crate) transport_at: u32,
-    pub(crate) payload_at: u32,
-    /// By the IP header's word, so without Ethernet padding.
-    pub(crate) payload_bytes: u32,
-    pub(crate) is_ipv6: u32,
-    /// As they stand in the TCP header: network byte order.
-    pub(crate) sequence_be: u32,
-    pub(crate) acknowledged_be: u32,
-    /// The TCP options' length, bytes.
-    pub(crate) options_bytes: u32,
+/// What the TCP segment is.
+pub(crate) enum Segment {
+    /// It opens a connection.
+    Syn,
+    /// It has no payload.
+    Bare,
+    /// It has payload, and belongs to a connection by its flags.
+    Payload,
 }
 
-/// Finds the payload of a data segment for one of our ports.
+/// Finds the TCP segment for one of our ports, and its payload.
 #[inline(always)]
-pub(crate) fn parse(ctx: &XdpContext, scratch: &mut Scratch) -> Result<(), Reason> {
+pub(crate) fn parse(ctx: &XdpContext, scratch: &mut Scratch) -> Result<Segment, Reason> {
     let protocol = ethernet(ctx, scratch)?;
     let total = match protocol {
         ETHERTYPE_IPV4 => ipv4(ctx, scratch)?,
@@ -106,8 +104,8 @@ fn ipv4(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
         return Err(Reason::IpFragment);
     }
     let mapped = FlowKey::MAPPED;
-    scratch.flow.client = [0, 0, mapped, read_u32(header + 12)];
-    scratch.flow.server = [0, 0, mapped, read_u32(header + 16)];
+    scratch.record.flow.client = [0, 0, mapped, read_u32(header + 12)];
+    scratch.record.flow.server = [0, 0, mapped, read_u32(header + 16)];
     scratch.is_ipv6 = 0;
     scratch.transport_at = scratch.network_at + length;
     Ok(total - length)
@@ -120,21 +118,69 @@ fn ipv6(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
     if header + 40 > end(ctx) || read_u8(header) >> 4 != 6 {
         return Err(Reason::HeaderTruncated);
     }
-    match read_u8(header + 6) {
-        PROTOCOL_TCP => {}
-        NEXT_HEADER_FRAGMENT => return Err(Reason::IpFragment),
-        _ => return Err(Reason::OtherProtocol),
-    }
     let word = |at: usize| read_u32(header + at);
-    scratch.flow.client = [word(8), word(12), word(16), word(20)];
-    scratch.flow.server = [word(24), word(28), word(32), word(36)];
+    scratch.record.flow.client = [word(8), word(12), word(16), word(20)];
+    scratch.record.flow.server = [word(24), word(28), word(32), word(36)];
     scratch.is_ipv6 = 1;
-    scratch.transport_at = scratch.network_at + 40;
-    Ok(u32::from(read_be16(header + 4)))
+    let begin = scratch.network_at + 40;
+    scratch.transport_at = begin;
+    let bytes = u32::from(read_be16(header + 4));
+    let protocol = read_u8(header + 6);
+    if protocol != PROTOCOL_TCP {
+        extension_headers(ctx, scratch, protocol)?;
+    }
+    let skipped = scratch.transport_at - begin;
+    if bytes < skipped {
+        return Err(Reason::HeaderTruncated);
+    }
+    Ok(bytes - skipped)
+}
+
+/// Skips extension headers that only say how the packet travels. Fragments are never
+/// parsed, and a packet that has not yet reached the last address of its route is not for
+/// this host.
+#[inline(always)]
+fn extension_headers(ctx: &XdpContext, scratch: &mut Scratch, first: u8) -> Result<(), Reason> {
+    let mut protocol = first;
+    let mut turn = 0;
+    while turn < MAX_EXTENSION_HEADERS {
+        turn += 1;
+        forget(scratch);
+        match protocol {
+            NEXT_HEADER_HOP_BY_HOP | NEXT_HEADER_ROUTING | NEXT_HEADER_DESTINATION => {}
+            NEXT_HEADER_FRAGMENT => return Err(Reason::IpFragment),
+            _ => return Err(Reason::OtherProtocol),
+        }
+        let at = scratch.transport_at;
+        if at > MAX_TRANSPORT_AT {
+            return Err(Reason::OtherProtocol);
+        }
+        let header = start(ctx) + (at & MAX_HEADERS_MASK) as usize;
+        if header + 8 > end(ctx) {
+            return Err(Reason::HeaderTruncated);
+        }
+        // RFC 8200 section 4.4: segments left.
+        if protocol == NEXT_HEADER_ROUTING && read_u8(header + 3) != 0 {
+            return Err(Reason::OtherProtocol);
+        }
+        protocol = read_u8(header);
+        scratch.transport_at = at + 8 + 8 * u32::from(read_u8(header + 1));
+        if protocol == PROTOCOL_TCP {
+            return if scratch.transport_at > MAX_TRANSPORT_AT {
+                Err(Reason::OtherProtocol)
+            } else {
+                Ok(())
+            };
+        }
+    }
+    match protocol {
+        NEXT_HEADER_FRAGMENT => Err(Reason::IpFragment),
+        _ => Err(Reason::OtherProtocol),
+    }
 }
 
 #[inline(always)]
-fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<(), Reason> {
+fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<Segment, Reason> {
     let header = start(ctx) + (scratch.transport_at & MAX_HEADERS_MASK) as usize;
     if header + 20 > end(ctx) {
         return Err(Reason::HeaderTruncated);
@@ -146,24 +192,27 @@ fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<(), Reason
     if length < 20 || total < length {
         return Err(Reason::HeaderTruncated);
     }
-    if total == length {
-        return Err(Reason::NoPayload);
-    }
-    match read_u8(header + 13) & (TCP_SYN | TCP_RST | TCP_ACK) {
-        TCP_ACK => {}
-        flags if flags & TCP_SYN != 0 => return Err(Reason::SynPayload),
-        _ => return Err(Reason::OddFlags),
-    }
     let ports = read_u32(header);
-    scratch.flow.client_port_be = ports as u16;
-    scratch.flow.server_port_be = (ports >> 16) as u16;
-    scratch.flow.padding = 0;
-    scratch.sequence_be = read_u32(header + 4);
-    scratch.acknowledged_be = read_u32(header + 8);
+    scratch.record.flow.client_port_be = ports as u16;
+    scratch.record.flow.server_port_be = (ports >> 16) as u16;
+    scratch.record.flow.padding = 0;
+    scratch.sequence = u32::from_be(read_u32(header + 4));
+    scratch.acknowledged = u32::from_be(read_u32(header + 8));
     scratch.options_bytes = length - 20;
     scratch.payload_at = scratch.transport_at + length;
     scratch.payload_bytes = total - length;
-    Ok(())
+    let flags = read_u8(header + 13);
+    scratch.tcp_flags = u32::from(flags);
+    if flags & TCP_SYN != 0 {
+        return Ok(Segment::Syn);
+    }
+    if total == length {
+        return Ok(Segment::Bare);
+    }
+    if flags & (TCP_RST | TCP_ACK) != TCP_ACK {
+        return Err(Reason::OddFlags);
+    }
+    Ok(Segment::Payload)
 }
 
 /// Address of the frame's first byte.

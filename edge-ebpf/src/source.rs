@@ -1,17 +1,18 @@
-//! The packet's TCP payload as the scanner's byte source, by direct packet access.
+//! The scanner's byte sources: the packet's TCP payload by direct packet access, and the
+//! buffer into which more complicated ones are loaded.
 
 use aya_ebpf::programs::XdpContext;
-use edge_common::client_hello::{ClientHello, Scanned, Source};
+use edge_common::client_hello::{ClientHello, Source};
 use edge_common::token::{TEXT_LEN, Text};
 
-use crate::packet::{self, Scratch};
+use crate::packet;
+use crate::scratch::{BUFFER_MASK, Scratch};
 
 /// Offsets into the payload are bounded by this mask, which gives the verifier a range.
 /// It changes none: the scanner reads nothing beyond the record, 2^14 bytes and a header.
 const OFFSET_MASK: u64 = 0x7fff;
-/// And lengths by this one: an IP packet's is 16 bits.
-const LENGTH_MASK: u64 = 0xffff;
 
+/// The payload as far as it lies in the frame's linear part.
 pub(crate) struct Payload {
     /// Address of the byte before the payload, the last of the TCP header. From there the
     /// check for one byte is one for two: on Linux 6.1 a check for one comes out as `>=`,
@@ -33,23 +34,13 @@ impl Payload {
         }
     }
 
-    /// Whether what `scanned` says may be so only because the program does not see the
-    /// segment's end: the scan ran into the end of the linear part, or skipped beyond it
-    /// to a hello's end that the frame does not have.
+    /// The first byte, and the second if there is one, if they are in sight.
     #[inline(always)]
-    pub(crate) fn cut_short(&self, ctx: &XdpContext, scratch: &Scratch, scanned: Scanned) -> bool {
-        // The sum is hidden from the compiler, which would make a difference of pointers
-        // of it; the verifier forbids that.
-        let last = self.before + (u64::from(self.bytes) & LENGTH_MASK) as usize;
-        if (packet::opaque(last as u64) as usize) < self.end {
-            return false;
-        }
-        match scanned {
-            Scanned::Incomplete => true,
-            Scanned::Found | Scanned::Absent => {
-                packet::frame_bytes(ctx) < scratch.payload_at + scratch.payload_bytes
-            }
-            _ => false,
+    pub(crate) fn first_two(&self) -> Option<u16> {
+        if self.bytes >= 2 {
+            self.be16(0)
+        } else {
+            Some(u16::from(self.u8(0)?) << 8)
         }
     }
 
@@ -70,6 +61,75 @@ impl Payload {
 }
 
 impl Source for Payload {
+    #[inline(always)]
+    fn len(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline(always)]
+    fn u8(&self, at: u32) -> Option<u8> {
+        Some(packet::read_u8(self.reach(at, 1)?))
+    }
+
+    #[inline(always)]
+    fn be16(&self, at: u32) -> Option<u16> {
+        Some(packet::read_be16(self.reach(at, 2)?))
+    }
+
+    #[inline(always)]
+    fn le64(&self, at: u32) -> Option<u64> {
+        Some(packet::read_u64(self.reach(at, 8)?))
+    }
+
+    #[inline(always)]
+    fn text(&self, at: u32) -> Option<Text> {
+        let address = self.reach(at, TEXT_LEN as u32)?;
+        let word = |i: usize| packet::read_u64(address + 8 * i);
+        Some([
+            word(0),
+            word(1),
+            word(2),
+            word(3),
+            word(4),
+            word(5),
+            word(6),
+        ])
+    }
+
+    #[inline(always)]
+    fn fence(&self, hello: &mut ClientHello) {
+        packet::forget(hello);
+    }
+}
+
+/// The filled part of the scratch memory's buffer.
+pub(crate) struct Buffer {
+    /// Address of the buffer.
+    start: usize,
+    bytes: u32,
+}
+
+impl Buffer {
+    #[inline(always)]
+    pub(crate) fn new(scratch: &Scratch, bytes: u32) -> Self {
+        Self {
+            start: (&raw const scratch.buffer) as usize,
+            bytes,
+        }
+    }
+
+    /// Address of `count` filled bytes at `at`; at most 64, which the buffer has beyond
+    /// its mask.
+    #[inline(always)]
+    fn reach(&self, at: u32, count: u32) -> Option<usize> {
+        if at + count > self.bytes {
+            return None;
+        }
+        Some(self.start + (packet::opaque(u64::from(at)) & u64::from(BUFFER_MASK)) as usize)
+    }
+}
+
+impl Source for Buffer {
     #[inline(always)]
     fn len(&self) -> u32 {
         self.bytes

@@ -8,7 +8,7 @@ mod skip;
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
 use edge_userspace::config::{self, Config};
-use edge_userspace::kernel::{KernelHalf, Program, Status, object};
+use edge_userspace::kernel::{KernelHalf, Program, Sizes, Status, object};
 use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
 use edge_userspace::secret::ApiKey;
 use std::process::Command;
@@ -361,7 +361,7 @@ fn a_full_policy_map_is_never_called_complete() {
 fn the_peers_stub_attaches_beside_it() {
     needs_kernel!();
     in_namespace(|| {
-        let mut program = Program::load(object::OBJECT, 1).unwrap();
+        let mut program = Program::load(object::OBJECT, &Sizes::SMALL).unwrap();
         let link = program.pass().unwrap();
         link.attach("client0", aya::programs::XdpMode::Driver)
             .unwrap();

@@ -291,15 +291,13 @@ fn events_are_bounded_by_rate_and_by_the_ring() {
 }
 
 #[test]
-fn the_verifier_walks_at_most_half_of_what_it_may() {
+fn the_verifier_walks_a_tenth_of_what_it_may() {
     needs_kernel!();
     let mut edge = Edge::load(&Common::read());
-    let Some(instructions) = edge.verified_instructions() else {
-        panic!("this kernel does not tell");
-    };
-    println!("figure verified_instructions {instructions} 1");
-    // include/linux/bpf.h, BPF_COMPLEXITY_LIMIT_INSNS.
-    assert!(instructions <= 1_000_000 / 2);
+    for (name, instructions) in edge.verified_instructions() {
+        println!("figure xdp.verifier_insns.{name} {instructions} 1");
+        assert!(instructions <= 100_000, "{name}: {instructions}");
+    }
 }
 
 #[test]

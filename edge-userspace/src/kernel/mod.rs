@@ -14,7 +14,7 @@ mod pulse;
 
 pub use attach::AttachError;
 pub use interfaces::InterfaceError;
-pub use program::{ClockMap, Program, ProgramError, TestRun, named};
+pub use program::{ClockMap, Program, ProgramError, Sizes, Tables, TestRun, named};
 pub use pulse::{PulseError, clock_now};
 
 use crate::config::{Attach, Config};
@@ -327,7 +327,13 @@ impl State {
 }
 
 fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<State, ProgramError> {
-    let program = Program::load(object::OBJECT, config.keys.capacity)?;
+    let sizes = Sizes {
+        keys: config.keys.capacity,
+        flow_sets: 8192,
+        replay_sets: 1,
+        prefix_sets: 1,
+    };
+    let program = Program::load(object::OBJECT, &sizes)?;
     let heartbeat_max_age_ns = config.kernel.heartbeat_max_age.as_nanos();
     let settings = Settings {
         heartbeat_max_age_ns: u64::try_from(heartbeat_max_age_ns).unwrap_or(u64::MAX),
@@ -337,6 +343,9 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
         deny_legacy: u32::from(config.legacy.deny),
         policy_complete: 0,
         events_per_second: config.kernel.events_per_second,
+        answers_per_second: 1000,
+        check_connection: 1,
+        secret: secret(),
         ..Settings::default()
     };
     let mut state = State {
@@ -355,6 +364,12 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
     }
     state.mark(complete && !state.overflowed)?;
     Ok(state)
+}
+
+/// What places in the tables are computed with, so that nobody outside can aim at one.
+fn secret() -> edge_common::siphash::Key {
+    let word = || getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
+    [word(), word()]
 }
 
 /// The error's text and those beneath it that it does not tell, so that the cure can end it.

@@ -1,9 +1,10 @@
 //! The loaded object and its maps, typed. Everything that touches the kernel by hand
 //! goes through here; attaching is in [`super::attach`].
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
+use edge_common::flow;
 use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::token::KeyId;
 use rustix::io::Errno;
@@ -21,6 +22,54 @@ pub struct Program {
     ports: Array<MapData, u64>,
     counters: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
+    rejects: Option<RingBuf<MapData>>,
+    _programs: ProgramArray<MapData>,
+    tables: Option<Tables>,
+    sizes: Sizes,
+}
+
+/// How large the maps are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Keys.
+    pub keys: u32,
+    /// Sets of the flow table, of four connections each; a power of two.
+    pub flow_sets: u32,
+    /// Sets of the replay table, of seven tokens each; a power of two.
+    pub replay_sets: u32,
+    /// Sets of the prefix table, of five prefixes each; a power of two.
+    pub prefix_sets: u32,
+}
+
+impl Sizes {
+    /// Small ones, for tests.
+    pub const SMALL: Self = Self {
+        keys: 1024,
+        flow_sets: 1024,
+        replay_sets: 1024,
+        prefix_sets: 64,
+    };
+
+    /// What the program must be told of them.
+    pub fn write_to(self, settings: &mut Settings) {
+        settings.flow_sets_mask = self.flow_sets - 1;
+        settings.replay_sets_mask = self.replay_sets - 1;
+        settings.prefix_sets_mask = self.prefix_sets - 1;
+    }
+}
+
+/// The maps that userspace reads and writes as memory ([`super::memory`]).
+pub struct Tables {
+    /// Of [`edge_common::flow::FlowSet`].
+    pub flow_sets: MapData,
+    /// Of [`edge_common::flow::FlowSlot`].
+    pub flow_slots: MapData,
+    /// Of [`edge_common::replay::Set`].
+    pub replay: MapData,
+    /// Of [`edge_common::prefix::Set`].
+    pub prefixes: MapData,
+    /// Of [`edge_common::rate::KeyBucket`].
+    pub key_buckets: MapData,
 }
 
 /// The clock map alone: whoever beats has it to himself.
@@ -101,25 +150,49 @@ impl Program {
     /// Name of the program that passes everything.
     pub const PASS: &str = "edge_pass";
 
-    /// Loads `object` with room for `key_capacity` keys.
+    /// The programs that it goes on in, by their places in `PROGRAMS`.
+    pub const FURTHER: [&str; 3] = ["edge_scan", "edge_judge", "edge_answer"];
+
+    /// Loads `object` with maps of these sizes.
     ///
     /// # Errors
     /// When the kernel refuses it, most often for want of CAP_BPF and CAP_NET_ADMIN.
-    pub fn load(object: &[u8], key_capacity: u32) -> Result<Self, ProgramError> {
+    pub fn load(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
         let mut ebpf = EbpfLoader::new()
-            .map_max_entries("KEYS", key_capacity.max(1))
+            .map_max_entries("KEYS", sizes.keys.max(1))
+            .map_max_entries("KEY_BUCKETS", sizes.keys.max(1))
+            .map_max_entries("FLOW_SETS", sizes.flow_sets)
+            .map_max_entries("FLOW_SLOTS", sizes.flow_sets * flow::WAYS)
+            .map_max_entries("REPLAY", sizes.replay_sets)
+            .map_max_entries("PREFIXES", sizes.prefix_sets)
             .load(object)
             .map_err(Box::new)?;
+        let mut programs: ProgramArray<_> = typed("PROGRAMS", map(&mut ebpf, "PROGRAMS")?)?;
+        for (place, name) in (0..).zip(Self::FURTHER) {
+            let program = xdp(&mut ebpf, name)?;
+            program.load().map_err(Box::new)?;
+            let descriptor = program.fd().map_err(Box::new)?;
+            let set = programs.set(place, descriptor, 0);
+            set.map_err(in_map("PROGRAMS"))?;
+        }
         for name in [Self::EDGE, Self::PASS] {
             xdp(&mut ebpf, name)?.load().map_err(Box::new)?;
         }
-        let mut take = |name| ebpf.take_map(name).ok_or(ProgramError::Missing(name));
+        let mut take = |name| map(&mut ebpf, name);
         let keys = typed("KEYS", take("KEYS")?)?;
         let settings = typed("SETTINGS", take("SETTINGS")?)?;
         let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
         let ports = typed("PORTS", take("PORTS")?)?;
         let counters = typed("COUNTERS", take("COUNTERS")?)?;
         let events = Some(typed("EVENTS", take("EVENTS")?)?);
+        let rejects = Some(typed("REJECTS", take("REJECTS")?)?);
+        let tables = Tables {
+            flow_sets: array(take("FLOW_SETS")?)?,
+            flow_slots: array(take("FLOW_SLOTS")?)?,
+            replay: array(take("REPLAY")?)?,
+            prefixes: array(take("PREFIXES")?)?,
+            key_buckets: array(take("KEY_BUCKETS")?)?,
+        };
         Ok(Self {
             ebpf,
             keys,
@@ -128,7 +201,32 @@ impl Program {
             ports,
             counters,
             events,
+            rejects,
+            _programs: programs,
+            tables: Some(tables),
+            sizes: *sizes,
         })
+    }
+
+    /// The sizes that it was loaded with.
+    #[must_use]
+    pub const fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Every program of the object that has work to do.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        [Self::EDGE].into_iter().chain(Self::FURTHER)
+    }
+
+    /// The tables, for the one who keeps them: a second call gives nothing.
+    pub fn take_tables(&mut self) -> Option<Tables> {
+        self.tables.take()
+    }
+
+    /// The ring of refused connections. It has one reader: a second call gives nothing.
+    pub fn take_rejects(&mut self) -> Option<RingBuf<MapData>> {
+        self.rejects.take()
     }
 
     /// Adds a key or replaces it; tells whether it is new.
@@ -157,11 +255,13 @@ impl Program {
         }
     }
 
-    /// Replaces the settings.
+    /// Replaces the settings; the tables' sizes are put in.
     ///
     /// # Errors
     /// When the map cannot be reached.
     pub fn set_settings(&mut self, settings: &Settings) -> Result<(), ProgramError> {
+        let mut settings = *settings;
+        self.sizes.write_to(&mut settings);
         self.settings
             .set(0, settings, 0)
             .map_err(in_map("SETTINGS"))
@@ -286,6 +386,18 @@ pub fn named(counters: &[u64]) -> impl Iterator<Item = (&'static str, u64)> + '_
 fn xdp<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, ProgramError> {
     let program = ebpf.program_mut(name).ok_or(ProgramError::Missing(name))?;
     Ok(program.try_into().map_err(Box::new)?)
+}
+
+fn map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, ProgramError> {
+    ebpf.take_map(name).ok_or(ProgramError::Missing(name))
+}
+
+/// An array's own data: it is used as memory.
+fn array(map: Map) -> Result<MapData, ProgramError> {
+    match map {
+        Map::Array(data) => Ok(data),
+        _ => Err(ProgramError::Missing("array")),
+    }
 }
 
 fn typed<T: TryFrom<Map, Error = MapError>>(

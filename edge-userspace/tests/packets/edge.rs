@@ -5,7 +5,7 @@ use aya::maps::{MapData, RingBuf};
 use edge_common::flow::{Event, FlowKey};
 use edge_common::policy::{self, Clock, Counter, KeyPolicy, Reason, Settings, Verdict};
 use edge_common::token::KeyId;
-use edge_userspace::kernel::{ClockMap, Program, clock_now, named, object};
+use edge_userspace::kernel::{ClockMap, Program, Sizes, clock_now, named, object};
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -44,7 +44,7 @@ impl Seen {
 impl Edge {
     /// Loads the object with the fixtures' keys and ports.
     pub(crate) fn load(common: &Common) -> Self {
-        let mut program = Program::load(object::OBJECT, 1000).unwrap();
+        let mut program = Program::load(object::OBJECT, &Sizes::SMALL).unwrap();
         program.set_ports(&common.ports).unwrap();
         for key in &common.keys {
             let (id, policy) = policy(key);
@@ -118,9 +118,13 @@ impl Edge {
         events
     }
 
-    /// How many instructions the verifier walked.
-    pub(crate) fn verified_instructions(&mut self) -> Option<u32> {
-        self.program.verified_instructions(Program::EDGE).unwrap()
+    /// How many instructions the verifier walked for each program.
+    pub(crate) fn verified_instructions(&mut self) -> Vec<(&'static str, u32)> {
+        let look = |name| {
+            let instructions = self.program.verified_instructions(name).unwrap();
+            (name, instructions.expect("this kernel tells"))
+        };
+        Program::names().map(look).collect()
     }
 
     /// The invariants over all that was counted since the load.
@@ -207,6 +211,8 @@ fn settings(wish: &Wish, events_per_second: u32) -> Settings {
         deny_legacy: u32::from(wish.deny_legacy),
         policy_complete: u32::from(wish.policy_complete),
         events_per_second,
+        answers_per_second: u32::MAX,
+        secret: [0x0123_4567_89ab_cdef, 0x0f1e_2d3c_4b5a_6978],
         ..Settings::default()
     }
 }

@@ -1,0 +1,305 @@
+//! The flow table: finding a connection's entry, taking a copy, putting it back.
+//!
+//! The tags are read without the lock, which is enough to know that there is no entry;
+//! everything else happens under the set's lock, for another CPU may give the place to
+//! another connection meanwhile. Nothing is called while the lock is held.
+
+use core::arch::asm;
+use edge_common::flow::{FlowSet, FlowSlot, WAYS, state};
+use edge_common::policy::{Counter, Settings};
+
+use crate::maps::{FLOW_SETS, FLOW_SLOTS, count};
+use crate::packet::opaque;
+use crate::scratch::{NO_WAY, Scratch};
+
+/// A holder is done within some fifty nanoseconds.
+const LOCK_TURNS: u32 = 24;
+/// [`FlowSet::touched`] counts in this power of two, nanoseconds.
+const TOUCHED_SHIFT: u32 = 20;
+/// An entry that nobody touched for a minute is missed by nobody.
+const FORGOTTEN: u32 = (60_000_000_000u64 >> TOUCHED_SHIFT) as u32;
+/// Words of a slot, and of the part before the scan.
+const SLOT_WORDS: usize = size_of::<FlowSlot>() / 8;
+const HEAD_WORDS: usize = core::mem::offset_of!(FlowSlot, hello) / 8;
+const FLOW_WORDS: usize = 5;
+
+/// Another CPU holds the set.
+pub(crate) struct Contended;
+
+/// Finds the connection's set and, by the tags alone, its place.
+#[inline(always)]
+pub(crate) fn look(scratch: &mut Scratch, settings: &Settings) -> bool {
+    let (set, tag) = (scratch.record.flow).place(settings.secret, settings.flow_sets_mask);
+    scratch.set = set;
+    scratch.tag = tag;
+    scratch.way = NO_WAY;
+    let Some(tags) = FLOW_SETS.get_ptr(set) else {
+        return false;
+    };
+    let mut way = 0;
+    while way < WAYS {
+        if tag_at(tags, way) == tag {
+            scratch.way = way;
+            return true;
+        }
+        way += 1;
+    }
+    false
+}
+
+/// Copies the entry into the scratch memory. `Ok(false)`: it is another connection's.
+#[inline(always)]
+pub(crate) fn take(scratch: &mut Scratch) -> Result<bool, Contended> {
+    let (Some(set), Some(slot)) = (set(scratch.set), slot(scratch.set, scratch.way)) else {
+        return Ok(false);
+    };
+    let held = lock(set)?;
+    let record = (&raw mut scratch.record).cast::<u64>();
+    let ours = same_flow(slot, record);
+    if ours {
+        copy::<SLOT_WORDS>(slot, record);
+    }
+    unlock(set, held);
+    Ok(ours)
+}
+
+/// Puts the scratch memory's record into the table: into the connection's place, or into
+/// one that is free or was touched longest ago. `WITH_SCAN`: the scan under way too.
+#[inline(always)]
+pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Contended> {
+    let Some(set) = set(scratch.set) else {
+        return Err(Contended);
+    };
+    let touched = (scratch.monotonic_ns >> TOUCHED_SHIFT) as u32;
+    let record = (&raw mut scratch.record).cast::<u64>();
+    let known = slot(scratch.set, scratch.way);
+    let held = lock(set)?;
+    let mut evicted = state::FREE;
+    let mut way = NO_WAY;
+    if let Some(slot) = known
+        && tag_at(set, scratch.way) == scratch.tag
+        && same_flow(slot, record)
+    {
+        way = scratch.way;
+    }
+    if way == NO_WAY {
+        way = oldest(set, touched);
+        let age = touched.wrapping_sub(touched_at(set, way));
+        if tag_at(set, way) != 0 && age < FORGOTTEN {
+            // The slot's state is read below, when the slot is at hand.
+            evicted = NO_WAY;
+        }
+    }
+    if let Some(slot) = slot(scratch.set, way) {
+        if evicted != state::FREE {
+            // SAFETY: the slot is a map's value; `state` is a word of it.
+            evicted = unsafe { (&raw const (*slot.cast::<FlowSlot>()).state).read_volatile() };
+        }
+        if WITH_SCAN {
+            copy::<SLOT_WORDS>(record, slot);
+        } else {
+            copy::<HEAD_WORDS>(record, slot);
+        }
+        set_place(set, way, scratch.tag, touched);
+    }
+    unlock(set, held);
+    scratch.way = way;
+    if evicted != state::FREE {
+        count(Counter::FlowsEvicted as u32);
+        if evicted == state::BEGUN {
+            count(Counter::HellosEvicted as u32);
+        }
+    }
+    Ok(())
+}
+
+/// Sets the state of the connection's entry, if it still has one.
+#[inline(always)]
+pub(crate) fn mark(scratch: &mut Scratch, state: u32) {
+    let (Some(set), Some(slot)) = (set(scratch.set), slot(scratch.set, scratch.way)) else {
+        return;
+    };
+    let record = (&raw mut scratch.record).cast::<u64>();
+    let Ok(held) = lock(set) else { return };
+    if same_flow(slot, record) {
+        // SAFETY: the slot is a map's value; `state` is a word of it.
+        unsafe { (&raw mut (*slot.cast::<FlowSlot>()).state).write_volatile(state) };
+        scratch.record.state = state;
+    }
+    unlock(set, held);
+}
+
+/// Frees the connection's place.
+#[inline(always)]
+pub(crate) fn forget(scratch: &mut Scratch) {
+    let (Some(set), Some(slot)) = (set(scratch.set), slot(scratch.set, scratch.way)) else {
+        return;
+    };
+    let record = (&raw mut scratch.record).cast::<u64>();
+    let Ok(held) = lock(set) else { return };
+    if same_flow(slot, record) {
+        set_place(set, scratch.way, 0, 0);
+    }
+    unlock(set, held);
+}
+
+#[inline(always)]
+fn set(number: u32) -> Option<*mut FlowSet> {
+    FLOW_SETS.get_ptr_mut(number)
+}
+
+#[inline(always)]
+fn slot(set: u32, way: u32) -> Option<*mut u64> {
+    if way >= WAYS {
+        return None;
+    }
+    Some(FLOW_SLOTS.get_ptr_mut(set * WAYS + way)?.cast())
+}
+
+/// The place that is free, or was touched longest ago.
+#[inline(always)]
+fn oldest(set: *const FlowSet, now: u32) -> u32 {
+    let mut found = 0;
+    let mut greatest = 0;
+    let mut way = 0;
+    while way < WAYS {
+        let age = if tag_at(set, way) == 0 {
+            u32::MAX
+        } else {
+            now.wrapping_sub(touched_at(set, way))
+        };
+        if age > greatest {
+            greatest = age;
+            found = way;
+        }
+        way += 1;
+    }
+    found
+}
+
+// A set's words by place: the mask is real, for the verifier knows a place as any number.
+
+#[inline(always)]
+fn place(way: u32) -> usize {
+    (opaque(u64::from(way)) & u64::from(WAYS - 1)) as usize
+}
+
+#[inline(always)]
+fn tag_at(set: *const FlowSet, way: u32) -> u32 {
+    // SAFETY: the set is a map's value, the place is within its array. Volatile, as other
+    // CPUs write it.
+    unsafe {
+        (&raw const (*set).tags)
+            .cast::<u32>()
+            .add(place(way))
+            .read_volatile()
+    }
+}
+
+#[inline(always)]
+fn touched_at(set: *const FlowSet, way: u32) -> u32 {
+    // SAFETY: as above.
+    unsafe {
+        (&raw const (*set).touched)
+            .cast::<u32>()
+            .add(place(way))
+            .read_volatile()
+    }
+}
+
+#[inline(always)]
+fn set_place(set: *mut FlowSet, way: u32, tag: u32, touched: u32) {
+    let way = place(way);
+    // SAFETY: as above, and the lock is held.
+    unsafe {
+        (&raw mut (*set).tags)
+            .cast::<u32>()
+            .add(way)
+            .write_volatile(tag)
+    };
+    // SAFETY: as above.
+    unsafe {
+        (&raw mut (*set).touched)
+            .cast::<u32>()
+            .add(way)
+            .write_volatile(touched)
+    };
+}
+
+#[inline(always)]
+fn same_flow(slot: *const u64, record: *const u64) -> bool {
+    let mut differ = 0;
+    let mut word = 0;
+    while word < FLOW_WORDS {
+        // SAFETY: both begin with a flow key of that many words.
+        differ |= unsafe { slot.add(word).read_volatile() ^ record.add(word).read_volatile() };
+        word += 1;
+    }
+    differ == 0
+}
+
+/// Word by word: a longer copy would become a call of `memcpy`, byte by byte.
+#[inline(always)]
+fn copy<const WORDS: usize>(from: *const u64, to: *mut u64) {
+    let mut word = 0;
+    while word < WORDS {
+        // SAFETY: both are flow slots, in maps.
+        unsafe { to.add(word).write_volatile(from.add(word).read_volatile()) };
+        word += 1;
+    }
+}
+
+/// Makes the set's sequence odd. Returns what it was.
+#[inline(always)]
+fn lock(set: *mut FlowSet) -> Result<u64, Contended> {
+    let word = set.cast::<u64>();
+    let mut turn = 0;
+    while turn < LOCK_TURNS {
+        turn += 1;
+        // SAFETY: the set is a map's value, 8-byte aligned; sequence and padding are a word.
+        let seen = unsafe { word.read_volatile() };
+        if seen & 1 == 0 && compare_exchange(word, seen, seen + 1) == seen {
+            return Ok(seen);
+        }
+    }
+    Err(Contended)
+}
+
+#[inline(always)]
+fn unlock(set: *mut FlowSet, held: u64) {
+    // The sequence is 32 bits; the padding above it stays 0.
+    exchange(set.cast(), (held + 2) & 0xffff_ffff);
+}
+
+/// Atomically replaces `expected` by `new`; returns what was there. A full barrier
+/// (Linux 5.12).
+#[inline(always)]
+pub(crate) fn compare_exchange(word: *mut u64, expected: u64, new: u64) -> u64 {
+    let mut seen = expected;
+    // SAFETY: the word is in a map's value and aligned. Rust has no atomics for this target.
+    unsafe {
+        asm!(
+            "r0 = cmpxchg_64({word} + 0, r0, {new})",
+            word = in(reg) word,
+            new = in(reg) new,
+            inout("r0") seen,
+            options(nostack),
+        );
+    }
+    seen
+}
+
+/// Atomically writes a word; returns what was there. A full barrier (Linux 5.12).
+#[inline(always)]
+fn exchange(word: *mut u64, mut new: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "{new} = xchg_64({word} + 0, {new})",
+            word = in(reg) word,
+            new = inout(reg) new,
+            options(nostack),
+        );
+    }
+    new
+}

@@ -1,0 +1,231 @@
+//! The verdict on a hello that was seen whole, or given up, and what is remembered of it.
+//!
+//! The stateless part is `edge-common`'s. The rest are looks into tables that userspace
+//! writes when it has accepted a connection: who used the token, how much of a rate is
+//! used. The kernel charges nothing, but for the words that keep it from letting through
+//! more than a rate that is nearly used up already.
+
+use edge_common::client_hello::Scanned;
+use edge_common::flow::state;
+use edge_common::policy::{
+    Answer, Counter, KeyPolicy, Keys as _, Reason, Settings, Verdict, Window, judge,
+};
+use edge_common::rate::{Level, Rate};
+use edge_common::token::{KeyId, Token};
+use edge_common::{prefix, replay};
+
+use crate::events;
+use crate::flows;
+use crate::maps::{self, PolicyMap, count};
+use crate::packet;
+use crate::scratch::{Errand, Outcome, Scratch};
+
+/// How often a shed word is tried; when others are always quicker, nothing is charged.
+const CHARGE_TURNS: u32 = 4;
+
+/// Judges, records, counts. Whether the packet is to be answered.
+#[inline(always)]
+pub(crate) fn hello(scratch: &mut Scratch, settings: &Settings) -> bool {
+    scratch.monotonic_ns = maps::monotonic_ns();
+    let token = if scratch.outcome == Outcome::Found as u32 {
+        scratch.record.hello.token()
+    } else {
+        None
+    };
+    scratch.record.key_id = match token {
+        Some(token) => token.key_id,
+        None => KeyId(0),
+    };
+    // By way of memory: the verifier would walk the rest once for each reason.
+    scratch.record.reason = decide(scratch, settings, token) as u32;
+    packet::forget(scratch);
+    conclude(scratch, settings)
+}
+
+/// Records and counts a verdict. Whether the packet is to be answered.
+#[inline(always)]
+fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
+    let end = scratch.sequence.wrapping_add(scratch.payload_bytes);
+    let record = &mut scratch.record;
+    let refused = Reason::rejects(record.reason);
+    record.judged_ns = scratch.monotonic_ns;
+    record.end = end;
+    record.acknowledged = scratch.acknowledged;
+    record.state = state::JUDGED;
+    record.hello_bytes = end.wrapping_sub(record.first);
+    if refused {
+        record.state = state::REJECTED;
+        scratch.errand = Errand::Refuse as u32;
+        if settings.answer == Answer::Drop as u32
+            || !events::may_answer(scratch.monotonic_ns, settings)
+        {
+            scratch.record.state = state::CLOSED;
+            scratch.errand = Errand::ResetServer as u32;
+        }
+    } else {
+        record.next = end;
+    }
+    // When the place is contended the verdict stands and is forgotten: a retransmission is
+    // judged again.
+    packet::forget(scratch);
+    let _ = flows::put::<false>(scratch);
+    packet::forget(scratch);
+    count(scratch.record.reason);
+    count(Counter::Hellos as u32);
+    if scratch.record.segments > 1 {
+        count(Counter::HellosResumed as u32);
+    }
+    packet::forget(scratch);
+    events::sample(scratch, settings);
+    Reason::rejects(scratch.record.reason)
+}
+
+#[inline(always)]
+fn decide(scratch: &mut Scratch, settings: &Settings, token: Option<Token>) -> Reason {
+    const ABSENT: u32 = Outcome::Absent as u32;
+    const FOUND: u32 = Outcome::Found as u32;
+    let scanned = match scratch.outcome {
+        FOUND => Scanned::Found,
+        ABSENT => Scanned::Absent,
+        outcome => return undecided(outcome),
+    };
+    let Some(now_s) = maps::now_s(settings, scratch.monotonic_ns) else {
+        // Without a clock nothing that was seen can be held against anyone.
+        return Reason::HeartbeatStale;
+    };
+    let window = Window {
+        back_s: settings.window_back_s,
+        ahead_s: settings.window_ahead_s,
+    };
+    let keys = PolicyMap { settings };
+    let look = || judge(&scratch.record.hello, scanned, &keys, now_s, window);
+    let mut reason = look();
+    if reason == Reason::TagWrong {
+        // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two
+        // looks must agree before anyone is refused for it.
+        reason = look();
+    }
+    if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
+        return Reason::LegacyDenied;
+    }
+    match (reason, token) {
+        (Reason::Accepted, Some(token)) => charged(scratch, settings, &token, &keys),
+        (Reason::NoToken, _) if legacy_exceeded(scratch, settings) => Reason::LegacyRateExceeded,
+        _ => reason,
+    }
+}
+
+/// A hello that was not seen whole.
+#[inline(always)]
+fn undecided(outcome: u32) -> Reason {
+    const FRAGMENTED: u32 = Outcome::RecordFragmented as u32;
+    const MALFORMED: u32 = Outcome::Malformed as u32;
+    const OVERSIZE: u32 = Outcome::Oversize as u32;
+    const OUT_OF_ORDER: u32 = Outcome::OutOfOrder as u32;
+    const NOT_LINEAR: u32 = Outcome::NotLinear as u32;
+    const NOT_KEPT: u32 = Outcome::NotKept as u32;
+    match outcome {
+        FRAGMENTED => Reason::RecordFragmented,
+        MALFORMED => Reason::HelloMalformed,
+        OVERSIZE => Reason::HelloOversize,
+        OUT_OF_ORDER => Reason::OutOfOrder,
+        NOT_LINEAR => Reason::NotLinear,
+        NOT_KEPT => Reason::Contended,
+        _ => Reason::HelloTooLong,
+    }
+}
+
+/// What a good token comes to.
+#[inline(always)]
+fn charged(scratch: &Scratch, settings: &Settings, token: &Token, keys: &PolicyMap<'_>) -> Reason {
+    if is_replay(scratch, settings, token) {
+        return Reason::Replayed;
+    }
+    let Some(policy) = keys.policy(token.key_id) else {
+        return Reason::Accepted;
+    };
+    if key_exceeded(scratch, policy) {
+        return Reason::KeyRateExceeded;
+    }
+    Reason::Accepted
+}
+
+#[inline(always)]
+fn is_replay(scratch: &Scratch, settings: &Settings, token: &Token) -> bool {
+    let id = replay::id(token);
+    let [first, second] = replay::places(id, settings.secret, settings.replay_sets_mask);
+    used_elsewhere(scratch, settings, first, id) || used_elsewhere(scratch, settings, second, id)
+}
+
+#[inline(always)]
+fn used_elsewhere(scratch: &Scratch, settings: &Settings, set: u32, id: u64) -> bool {
+    let Some(set) = maps::replay_set(set) else {
+        return false;
+    };
+    let look = || replay::holder_by(|word| maps::word_of(set, word), id);
+    let Some(holder) = look() else {
+        return false;
+    };
+    if holder.is(replay::mark(&scratch.record.flow, settings.secret)) {
+        return false;
+    }
+    // The entry may have become another's between its two words: both looks must agree.
+    // The mark was long to compute, and userspace writes an entry in well less.
+    look() == Some(holder)
+}
+
+#[inline(always)]
+fn key_exceeded(scratch: &Scratch, policy: &KeyPolicy) -> bool {
+    if policy.hard_rate.interval_ns == 0 {
+        return false;
+    }
+    match maps::key_bucket(policy.bucket) {
+        // Its words: hard, shed, soft.
+        Some(bucket) => exceeded(policy.hard_rate, bucket, scratch.monotonic_ns),
+        None => false,
+    }
+}
+
+#[inline(always)]
+fn legacy_exceeded(scratch: &Scratch, settings: &Settings) -> bool {
+    if settings.legacy_rate.interval_ns == 0 {
+        return false;
+    }
+    let prefix = prefix::of(&scratch.record.flow.client);
+    let place = prefix::place(prefix, settings.secret, settings.prefix_sets_mask);
+    let Some(set) = maps::prefix_set(place) else {
+        return false;
+    };
+    match prefix::bucket_by(|word| maps::word_of(set, word), prefix) {
+        Some(at) => exceeded(
+            settings.legacy_rate,
+            maps::words_from(set, at),
+            scratch.monotonic_ns,
+        ),
+        None => false,
+    }
+}
+
+/// Whether a bucket has no room: by what userspace accepted, its first word, or, once that
+/// is more than half of it, by what was let through here, its second.
+#[inline(always)]
+fn exceeded(rate: Rate, bucket: *mut u64, now_ns: u64) -> bool {
+    match rate.level(maps::word_of(bucket, 0), now_ns) {
+        Level::Free => false,
+        Level::Exhausted => true,
+        Level::Pressed => {
+            let mut turn = 0;
+            while turn < CHARGE_TURNS {
+                turn += 1;
+                let seen = maps::word_of(bucket, 1);
+                let Some(new) = rate.charge(seen, now_ns) else {
+                    return true;
+                };
+                if flows::compare_exchange(maps::words_from(bucket, 1), seen, new) == seen {
+                    return false;
+                }
+            }
+            false
+        }
+    }
+}

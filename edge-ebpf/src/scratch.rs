@@ -1,0 +1,102 @@
+//! The working memory of the packet at hand, and what the programs hand to each other.
+
+use edge_common::client_hello::Scanned;
+use edge_common::flow::FlowSlot;
+
+/// What is loaded of a packet at a time, bytes.
+pub(crate) const CHUNK_BYTES: u32 = 2048;
+/// Offsets into the buffer are bounded by this mask.
+pub(crate) const BUFFER_MASK: u32 = 0xfff;
+/// No place in the set.
+pub(crate) const NO_WAY: u32 = 4;
+
+/// Working memory of one packet.
+#[repr(C)]
+pub(crate) struct Scratch {
+    /// The connection, and what is known of it: its entry in the flow table, or what will
+    /// become that. The scan under way is in here.
+    pub(crate) record: FlowSlot,
+    /// The time at which a hello is judged.
+    pub(crate) monotonic_ns: u64,
+    /// Offsets from the frame's start.
+    pub(crate) network_at: u32,
+    pub(crate) transport_at: u32,
+    pub(crate) payload_at: u32,
+    /// By the IP header's word, so without Ethernet padding.
+    pub(crate) payload_bytes: u32,
+    pub(crate) is_ipv6: u32,
+    /// Host byte order.
+    pub(crate) sequence: u32,
+    pub(crate) acknowledged: u32,
+    pub(crate) tcp_flags: u32,
+    /// The TCP options' length, bytes.
+    pub(crate) options_bytes: u32,
+    /// Number of the connection's set, its tag, and its place there or [`NO_WAY`].
+    pub(crate) set: u32,
+    pub(crate) tag: u32,
+    pub(crate) way: u32,
+    /// How much of the payload has been loaded or is known already, bytes.
+    pub(crate) loaded: u32,
+    /// How much of the buffer is filled, bytes.
+    pub(crate) filled: u32,
+    /// An [`Outcome`], for the judge.
+    pub(crate) outcome: u32,
+    /// An [`Errand`], for the answer.
+    pub(crate) errand: u32,
+    /// Whether the packet carried TCP timestamps, and which, as they lie in memory.
+    pub(crate) has_stamps: u32,
+    pub(crate) stamp_value: u32,
+    pub(crate) stamp_echo: u32,
+    /// How far the TCP options have been read, bytes.
+    pub(crate) option_at: u32,
+    /// Bytes kept from the segment before, then bytes of this one. Longer than the mask
+    /// by as much as is read at one offset.
+    pub(crate) buffer: [u64; (BUFFER_MASK as usize + 1) / 8 + 16],
+}
+
+/// What `edge_answer` is to do.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Errand {
+    /// Answer a refused hello.
+    Refuse = 0,
+    /// Answer more of a refused connection.
+    RefuseAgain = 1,
+    /// Turn the packet into a reset for the server: its first word on a refused hello.
+    ResetServer = 2,
+    /// Turn the packet into a reset for the server: the client is done.
+    Close = 3,
+}
+
+/// What the judge is handed: what a scan came to, or why there will be none.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Outcome {
+    Found = 0,
+    Absent = 1,
+    RecordFragmented = 2,
+    Malformed = 3,
+    TooLong = 4,
+    Oversize = 5,
+    OutOfOrder = 6,
+    NotLinear = 7,
+    /// The hello's beginning has no place in the flow table.
+    NotKept = 8,
+}
+
+impl Outcome {
+    /// What a scan that ended came to.
+    #[inline(always)]
+    pub(crate) fn of(scanned: Scanned) -> Self {
+        match scanned {
+            Scanned::Found => Self::Found,
+            Scanned::Absent => Self::Absent,
+            Scanned::RecordFragmented => Self::RecordFragmented,
+            Scanned::Malformed => Self::Malformed,
+            // The others go on, or are no hello.
+            Scanned::TooLong | Scanned::Paused | Scanned::Incomplete | Scanned::NotTls => {
+                Self::TooLong
+            }
+        }
+    }
+}
