@@ -4,6 +4,9 @@
 
 use super::View;
 use crate::kernel;
+use crate::kernel::agreement::Comparisons;
+use crate::kernel::flows::Usage;
+use crate::kernel::reaper::Reaped;
 use edge_common::policy::{Counter, Reason, Verdict};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -181,6 +184,7 @@ fn kernel(status: &kernel::Status, families: &mut Families<'_>) -> fmt::Result {
         ("alert", Counter::AnsweredAlert),
         ("rst", Counter::AnsweredRst),
         ("drop", Counter::AnsweredDrop),
+        ("server_first", Counter::AnsweredUp),
         ("failed", Counter::AnswerFailed),
     ];
     families.counters(
@@ -197,6 +201,75 @@ fn kernel(status: &kernel::Status, families: &mut Families<'_>) -> fmt::Result {
         "kernel_events",
         "Sampled verdicts by outcome.",
         labelled(&events, "outcome"),
+    )?;
+    flows(&status.flows, families)?;
+    reaped(&status.reaped, value(Counter::RejectsLost.name()), families)?;
+    comparisons(&status.comparisons, families)
+}
+
+fn flows(usage: &Usage, families: &mut Families<'_>) -> fmt::Result {
+    families.gauge(
+        "kernel_flows_capacity",
+        "Connections that the kernel can follow at a time.",
+        usage.capacity,
+    )?;
+    let series = [
+        ("recent", usage.recent),
+        ("old", usage.used.saturating_sub(usage.recent)),
+    ];
+    families.gauges(
+        "kernel_flows",
+        "Connections in the kernel's flow table, by whether they were touched within a minute.",
+        series.map(|(age, value)| ([("age", age)], value)),
+    )?;
+    families.gauge(
+        "kernel_flows_unfinished",
+        "Hellos in the kernel's flow table that have begun within a minute and not ended.",
+        usage.unfinished,
+    )
+}
+
+fn reaped(reaped: &Reaped, lost: u64, families: &mut Families<'_>) -> fmt::Result {
+    let series = [
+        ("destroyed", reaped.destroyed),
+        ("closed", reaped.closed),
+        ("gone", reaped.gone),
+        ("spared", reaped.spared),
+        ("failed", reaped.failed),
+        ("untold", lost),
+    ];
+    families.counters(
+        "kernel_rejects_followed",
+        "Refused connections by what became of the server's socket.",
+        series.map(|(outcome, value)| ([("outcome", outcome)], value)),
+    )?;
+    families.counter(
+        "kernel_rejects_hurried",
+        "Refused connections that got no time to acknowledge because too many waited.",
+        reaped.overflowed,
+    )?;
+    families.gauge(
+        "kernel_rejects_waiting",
+        "Refused connections that have time to acknowledge.",
+        reaped.waiting,
+    )
+}
+
+fn comparisons(comparisons: &Comparisons, families: &mut Families<'_>) -> fmt::Result {
+    let outcomes =
+        (comparisons.outcomes.iter()).map(|(outcome, value)| ([("outcome", *outcome)], *value));
+    families.counters(
+        "kernel_comparisons",
+        "Hellos read whole, by whether the kernel had said the same.",
+        outcomes,
+    )?;
+    let pairs = (comparisons.differences.iter()).map(|(kernel, userspace, value)| {
+        ([("kernel", *kernel), ("userspace", *userspace)], *value)
+    });
+    families.counters(
+        "kernel_disagreements",
+        "Hellos of which the kernel had said something else, and nothing explains it.",
+        pairs,
     )
 }
 

@@ -148,6 +148,43 @@ fn for_people(status: &Value) -> String {
     if let Some(object) = kernel["object"].as_str() {
         line("XDP object", object.to_owned());
     }
+    let flows = &kernel["flows"];
+    if number(&flows["capacity"]) > 0 {
+        line(
+            "flows",
+            format!(
+                "{} of {} in the last minute, {} hellos unfinished",
+                number(&flows["recent"]),
+                number(&flows["capacity"]),
+                number(&flows["unfinished"]),
+            ),
+        );
+        let reaped = &kernel["reaped"];
+        line(
+            "refused",
+            format!(
+                "{} sockets destroyed, {} closed by the client, {} gone, {} spared, {} failed, {} wait",
+                number(&reaped["destroyed"]),
+                number(&reaped["closed"]),
+                number(&reaped["gone"]),
+                number(&reaped["spared"]),
+                number(&reaped["failed"]),
+                number(&reaped["waiting"]),
+            ),
+        );
+    }
+    let differences = kernel["comparisons"]["differences"].as_array();
+    for difference in differences.into_iter().flatten() {
+        line(
+            "",
+            format!(
+                "THE KERNEL AND USERSPACE DISAGREE: {} there, {} here, {} hellos",
+                difference[0].as_str().unwrap_or("?"),
+                difference[1].as_str().unwrap_or("?"),
+                number(&difference[2]),
+            ),
+        );
+    }
     let keys = &status["keys"];
     line(
         "keys",

@@ -202,6 +202,9 @@ impl Loader<'_, '_> {
             answer,
             heartbeat_max_age: self.duration("kernel.heartbeat_max_age"),
             events_per_second: self.integer("kernel.events_per_second") as u32,
+            flows: self.integer("kernel.flows") as u32,
+            answers_per_second: self.integer("kernel.answers_per_second") as u32,
+            connection_check: self.boolean("kernel.connection_check"),
         }
     }
 

@@ -105,6 +105,13 @@ pub struct Kernel {
     pub heartbeat_max_age: Duration,
     /// Most sampled events a second and CPU. Default 100.
     pub events_per_second: u32,
+    /// Connections followed at a time. Default 32,768.
+    pub flows: u32,
+    /// Most rejects a second and CPU that are answered to the client at once; of more, the
+    /// server's side is freed first. Default 1000.
+    pub answers_per_second: u32,
+    /// Whether hellos without a TCP connection are dropped. Default true.
+    pub connection_check: bool,
 }
 
 /// How the XDP program is attached.

@@ -114,6 +114,12 @@ fields! {
         "When the daemon's last heartbeat is older, the kernel passes everything.";
     "kernel.events_per_second": Integer(0, 1_000_000), Value("100"),
         "Most sampled verdicts a second and CPU.";
+    "kernel.flows": Integer(64, 16_777_216), Value("32768"),
+        "Connections that the kernel follows at a time, rounded up to a power of two; of more, those seen longest ago go. Each takes 272 bytes.";
+    "kernel.answers_per_second": Integer(0, 1_000_000), Value("1000"),
+        "Refused clients that are answered at once, a second and CPU. Of more, the server's side is freed first, and the client is answered when it sends again. 0: always so.";
+    "kernel.connection_check": Boolean, Value("true"),
+        "Whether a hello without a TCP connection here is dropped, without an answer and without being counted.";
     "legacy.deny": Boolean, Value("false"),
         "Whether clients without a token are refused in their hello.";
     "upstream.url": Text, Required,

@@ -4,27 +4,36 @@
 //! never judges by half a policy. Links are tied to this process, so whatever ends it
 //! detaches the program.
 
+pub mod agreement;
 mod attach;
 mod device;
+pub mod flows;
 mod interfaces;
 pub mod memory;
 pub mod object;
 mod program;
 mod pulse;
+pub mod reaper;
+pub mod sockets;
+mod worker;
 
 pub use attach::AttachError;
 pub use interfaces::InterfaceError;
 pub use program::{ClockMap, Program, ProgramError, Sizes, Tables, TestRun, named};
-pub use pulse::{PulseError, clock_now};
+pub use pulse::{PulseError, clock_now, monotonic_ns};
 
 use crate::config::{Attach, Config};
 use crate::keys::{Change, KeyRecord, Observer};
+use agreement::{Agreement, Comparisons, Followed};
 use attach::Attached;
 use edge_common::policy::{KeyPolicy, Settings};
 use edge_common::token::KeyId;
-use pulse::Pulse;
+use flows::{FlowTable, Usage};
+use pulse::{Offsets, Pulse};
+use reaper::{Reaped, Reaper, Reaping};
 use rustix::io::Errno;
 use serde::Serialize;
+use sockets::Sockets;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The attached kernel half. Dropping it detaches the program.
@@ -32,11 +41,23 @@ pub struct KernelHalf {
     shared: Arc<Shared>,
     attached: Attached,
     ports: Vec<u16>,
+    follow_up: FollowUp,
+    tables: Tables,
     _pulse: Pulse,
+}
+
+/// Those who read the flow table.
+struct FollowUp {
+    flows: Arc<FlowTable>,
+    agreement: Arc<Agreement>,
+    reaped: Arc<reaper::Counts>,
+    _reaping: Option<Reaping>,
 }
 
 /// What key changes and readers share.
 struct Shared {
+    /// When keys and settings changed.
+    followed: Arc<Followed>,
     /// `None` once detached: whoever observes keys may outlive the kernel half.
     state: Mutex<Option<State>>,
 }
@@ -66,6 +87,12 @@ pub struct Status {
     pub policy_complete: bool,
     /// `[name, value]`: every reason and counter, summed over CPUs.
     pub counters: Vec<(&'static str, u64)>,
+    /// The flow table.
+    pub flows: Usage,
+    /// What became of the sockets of refused connections.
+    pub reaped: Reaped,
+    /// Whether userspace found the same in the hellos that it read.
+    pub comparisons: Comparisons,
     /// The object in this binary, attached or not: [`object::PROVENANCE`].
     pub object: &'static str,
 }
@@ -156,8 +183,15 @@ impl KernelHalf {
             .program
             .take_events()
             .ok_or_else(|| missing("EVENTS"))?;
-        let pulse = Pulse::start(clock, events)?;
-        let attached = attach::attach(&mut state.program, interfaces, config.kernel.attach)?;
+        let offsets = Arc::default();
+        let pulse = Pulse::start(clock, events, Arc::clone(&offsets))?;
+        let followed = Arc::<Followed>::default();
+        followed.end();
+        let mut notes = Vec::new();
+        let tables = (state.program.take_tables()).ok_or_else(|| missing("tables"))?;
+        let follow_up = FollowUp::start(&mut state, &tables, offsets, &followed, &mut notes)?;
+        let mut attached = attach::attach(&mut state.program, interfaces, config.kernel.attach)?;
+        attached.notes.append(&mut notes);
         if attached.interfaces.is_empty() {
             let mut status = Status::none(String::new());
             status.notes = attached.notes;
@@ -165,10 +199,13 @@ impl KernelHalf {
         }
         Ok(Ok(Self {
             shared: Arc::new(Shared {
+                followed,
                 state: Mutex::new(Some(state)),
             }),
             attached,
             ports: ports(config),
+            follow_up,
+            tables,
             _pulse: pulse,
         }))
     }
@@ -177,6 +214,18 @@ impl KernelHalf {
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::clone(&self.shared) as _
+    }
+
+    /// Compares the kernel half's verdicts with those of the daemon.
+    #[must_use]
+    pub fn agreement(&self) -> Arc<Agreement> {
+        Arc::clone(&self.follow_up.agreement)
+    }
+
+    /// The tables that the kernel half looks at or writes, to be mapped.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// A fresh look at the maps.
@@ -202,6 +251,7 @@ impl KernelHalf {
             .first()
             .map_or("none", |interface| interface.mode);
         let same = interfaces.iter().all(|interface| interface.mode == first);
+        let follow_up = &self.follow_up;
         Status {
             object: object::PROVENANCE,
             mode: if same { first } else { "mixed" },
@@ -211,7 +261,56 @@ impl KernelHalf {
             keys,
             policy_complete,
             counters: named(&counters).collect(),
+            flows: follow_up.flows.usage(monotonic_ns()),
+            reaped: follow_up.reaped.get(),
+            comparisons: follow_up.agreement.get(),
         }
+    }
+}
+
+impl FollowUp {
+    /// Maps the flow table and begins to clear up after refused connections. Where that cannot
+    /// be, the kernel half is told to free the server's side first.
+    fn start(
+        state: &mut State,
+        tables: &Tables,
+        offsets: Arc<Offsets>,
+        followed: &Arc<Followed>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let (sets, secret) = (state.program.sizes().flow_sets, state.settings.secret);
+        let flows = FlowTable::map(tables, sets, secret).map_err(PulseError::Clock)?;
+        let flows = Arc::new(flows);
+        let reaped = Arc::<reaper::Counts>::default();
+        let reaping = match (Sockets::open(), state.program.take_rejects()) {
+            (Ok(sockets), Some(rejects)) => {
+                let reaper = Reaper::new(Arc::clone(&flows), sockets, Arc::clone(&reaped));
+                Some(Reaping::start(reaper, rejects).map_err(PulseError::Thread)?)
+            }
+            (Ok(_), None) => None,
+            (Err(cannot), _) => {
+                let note = format!(
+                    "{cannot}: refused clients hear of it on their retransmission \
+                     (kernel.answers_per_second counts as 0)"
+                );
+                tracing::warn!("{note}");
+                notes.push(note);
+                state.settings.answers_per_second = 0;
+                let settings = state.settings;
+                (state.program.set_settings(&settings)).map_err(PulseError::Clock)?;
+                None
+            }
+        };
+        Ok(Self {
+            agreement: Arc::new(Agreement::new(
+                Arc::clone(&flows),
+                offsets,
+                Arc::clone(followed),
+            )),
+            flows,
+            reaped,
+            _reaping: reaping,
+        })
     }
 }
 
@@ -228,6 +327,9 @@ impl Status {
             keys: 0,
             policy_complete: false,
             counters: Vec::new(),
+            flows: Usage::default(),
+            reaped: Reaped::default(),
+            comparisons: Comparisons::default(),
         }
     }
 }
@@ -258,6 +360,13 @@ impl Shared {
     /// Takes a batch over. The table has it already, so from here until the map has it too,
     /// and after a failure, a miss in the map proves nothing.
     fn follow(&self, changes: &[Change], complete: bool) -> Result<(), ProgramError> {
+        self.followed.begin();
+        let outcome = self.follow_all(changes, complete);
+        self.followed.end();
+        outcome
+    }
+
+    fn follow_all(&self, changes: &[Change], complete: bool) -> Result<(), ProgramError> {
         let adds = changes
             .iter()
             .any(|change| matches!(change, Change::Put(_)));
@@ -329,7 +438,7 @@ impl State {
 fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<State, ProgramError> {
     let sizes = Sizes {
         keys: config.keys.capacity,
-        flow_sets: 8192,
+        flow_sets: flows::sets_for(config.kernel.flows),
         replay_sets: 1,
         prefix_sets: 1,
     };
@@ -343,8 +452,8 @@ fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<Stat
         deny_legacy: u32::from(config.legacy.deny),
         policy_complete: 0,
         events_per_second: config.kernel.events_per_second,
-        answers_per_second: 1000,
-        check_connection: 1,
+        answers_per_second: config.kernel.answers_per_second,
+        check_connection: u32::from(config.kernel.connection_check),
         secret: secret(),
         ..Settings::default()
     };

@@ -92,6 +92,14 @@ pub enum ProgramError {
         /// The cause.
         source: MapError,
     },
+    /// A map's memory could not be had.
+    #[error("BPF map {map} cannot be mapped into memory: {source}")]
+    Memory {
+        /// The map's name in the object.
+        map: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The object lacks a part: it is not the edge's.
     #[error("the XDP object has no {0}; it was not built from this source tree")]
     Missing(&'static str),

@@ -2,16 +2,17 @@
 //! knows the time and that the daemon lives, and another that logs the sampled events, for
 //! a log that is slow to take a line must not stop the heart.
 
+use super::flows::addresses;
 use super::program::{ClockMap, ProgramError};
+use super::worker::{Worker, stopped};
 use aya::maps::{MapData, RingBuf};
 use edge_common::flow::{Event, FlowKey};
 use edge_common::policy::{Clock, Reason, Verdict};
 use edge_common::token::KeyId;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::thread::JoinHandle;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time between two beats. The clock's offset is as old as this at most, so a step of
@@ -24,27 +25,50 @@ pub(super) struct Pulse {
     _events: Worker,
 }
 
-/// A thread that goes round until it is told to stop.
-struct Worker {
-    /// Closed to wake the thread.
-    stop: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
 /// The clock as it is now.
 #[must_use]
 pub fn clock_now() -> Clock {
-    let nanoseconds = |id| {
-        let time = clock_gettime(id);
-        (time.tv_sec as u64)
-            .wrapping_mul(1_000_000_000)
-            .wrapping_add(time.tv_nsec as u64)
-    };
-    let monotonic = nanoseconds(ClockId::Monotonic);
+    let monotonic = monotonic_ns();
     Clock {
         unix_offset_ns: nanoseconds(ClockId::Realtime).wrapping_sub(monotonic),
         // Never 0, which says that there was no beat.
         heartbeat_ns: monotonic.max(1),
+    }
+}
+
+/// CLOCK_MONOTONIC, nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(id: ClockId) -> u64 {
+    let time = clock_gettime(id);
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Wall-clock time as the kernel half was told it last, and before the last step of the clock.
+#[derive(Debug, Default)]
+pub(super) struct Offsets([AtomicU64; 2]);
+
+/// A clock that is slewed moves less between two beats.
+const STEP_NS: u64 = 5_000_000;
+
+impl Offsets {
+    /// Unix time less CLOCK_MONOTONIC, nanoseconds: now, and before the last step.
+    pub(super) fn get(&self) -> [u64; 2] {
+        [&self.0[0], &self.0[1]].map(|offset| offset.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn beaten(&self, offset_ns: u64) {
+        let [last, before] = &self.0;
+        let was = last.swap(offset_ns, Ordering::Relaxed);
+        if was.abs_diff(offset_ns) > STEP_NS {
+            let first = was == 0;
+            before.store(if first { offset_ns } else { was }, Ordering::Relaxed);
+        }
     }
 }
 
@@ -53,12 +77,19 @@ impl Pulse {
     pub(super) fn start(
         mut clock: ClockMap,
         mut events: RingBuf<MapData>,
+        offsets: Arc<Offsets>,
     ) -> Result<Self, PulseError> {
-        clock.set(&clock_now()).map_err(PulseError::Clock)?;
+        let mut beat = move || {
+            let now = clock_now();
+            clock.set(&now)?;
+            offsets.beaten(now.unix_offset_ns);
+            Ok(())
+        };
+        beat().map_err(PulseError::Clock)?;
         let heart = Worker::start("edge-heart", move |wake| {
             let mut failing = false;
-            while !stopped(wake, None) {
-                match clock.set(&clock_now()) {
+            while !stopped(wake, None, BEAT) {
+                match beat() {
                     Ok(()) => failing = false,
                     Err(error) if !failing => {
                         failing = true;
@@ -67,40 +98,18 @@ impl Pulse {
                     Err(_) => {}
                 }
             }
-        })?;
+        })
+        .map_err(PulseError::Thread)?;
         let events = Worker::start("edge-events", move |wake| {
-            while !stopped(wake, Some(events.as_fd())) {
+            while !stopped(wake, Some(events.as_fd()), BEAT) {
                 log(&mut events);
             }
-        })?;
+        })
+        .map_err(PulseError::Thread)?;
         Ok(Self {
             _heart: heart,
             _events: events,
         })
-    }
-}
-
-impl Worker {
-    fn start(name: &str, run: impl FnOnce(&OwnedFd) + Send + 'static) -> Result<Self, PulseError> {
-        let (wake, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|errno| PulseError::Thread(errno.into()))?;
-        let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(move || run(&wake))
-            .map_err(PulseError::Thread)?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -115,18 +124,6 @@ pub enum PulseError {
     Thread(std::io::Error),
 }
 
-/// Waits for a beat's time, or until `other` can be read; whether it is time to stop.
-fn stopped(wake: &OwnedFd, other: Option<BorrowedFd<'_>>) -> bool {
-    let mut ready = vec![PollFd::new(wake, PollFlags::IN)];
-    ready.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
-    let beat = Timespec {
-        tv_sec: 0,
-        tv_nsec: BEAT.subsec_nanos().into(),
-    };
-    // An interruption is as good as a beat. The writing end is closed at the end.
-    poll(&mut ready, Some(&beat)).is_ok() && !ready[0].revents().is_empty()
-}
-
 /// Logs what is there, and no more at a time than the ring holds, so that a stop is noticed.
 /// Their number a second is bounded where they are made.
 fn log(events: &mut RingBuf<MapData>) {
@@ -137,7 +134,7 @@ fn log(events: &mut RingBuf<MapData>) {
             .ok()
             .and_then(|number| Reason::ALL.get(number));
         let Some(reason) = reason else { continue };
-        let client = client(&event.flow);
+        let (client, _) = addresses(&event.flow);
         let key_id = (event.key_id != KeyId(0)).then_some(event.key_id);
         if reason.verdict() == Verdict::Reject {
             tracing::info!(%client, ?key_id, reason = reason.name(), "refused in the kernel");
@@ -145,16 +142,6 @@ fn log(events: &mut RingBuf<MapData>) {
             tracing::debug!(%client, ?key_id, reason = reason.name(), "seen in the kernel");
         }
     }
-}
-
-/// The client's address, IPv4 as such.
-fn client(flow: &FlowKey) -> SocketAddr {
-    let mut octets = [0; 16];
-    for (bytes, word) in octets.chunks_exact_mut(4).zip(flow.client) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
-    }
-    let address = Ipv6Addr::from(octets).to_canonical();
-    SocketAddr::new(address, u16::from_be(flow.client_port_be))
 }
 
 /// An event from the bytes of a ring entry; nothing when their number is wrong.
@@ -184,4 +171,21 @@ fn decode(bytes: &[u8]) -> Option<Event> {
         reason: u32_at(56)?,
         payload_bytes: u32_at(60)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_clock_is_remembered_and_slewing_is_not() {
+        let offsets = Offsets::default();
+        let at = 1 << 60;
+        offsets.beaten(at);
+        assert_eq!(offsets.get(), [at, at]);
+        offsets.beaten(at + STEP_NS);
+        assert_eq!(offsets.get(), [at + STEP_NS, at]);
+        offsets.beaten(at - 60_000_000_000);
+        assert_eq!(offsets.get(), [at - 60_000_000_000, at + STEP_NS]);
+    }
 }

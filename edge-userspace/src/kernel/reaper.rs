@@ -1,0 +1,234 @@
+//! Sees to it that nothing stays of refused connections. The kernel half answers a client at
+//! once, and resets the server's side when the client acknowledges that. Of those that never
+//! do, the server's socket or request socket is destroyed here.
+//!
+//! Only a connection that the kernel half has told of, and that its flow table still says is
+//! refused: the addresses may be another connection's by now.
+
+use super::flows::{FlowTable, Look};
+use super::pulse::monotonic_ns;
+use super::sockets::{BATCH, Found, Sockets};
+use super::worker::{Worker, stopped};
+use aya::maps::{MapData, RingBuf};
+use edge_common::flow::{FlowKey, Rejected, state};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::mem::{offset_of, size_of};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a client gets to acknowledge its answer. A slower one hears nothing of what is
+/// destroyed: what it still sends is answered as before.
+const PATIENCE_NS: u64 = 300_000_000;
+/// Refused connections that wait for it. When there are more, the oldest wait no longer.
+const QUEUE: usize = 65_536;
+/// How often the thread looks by itself.
+const TURN: Duration = Duration::from_millis(50);
+/// Records taken from the ring at a time, so that a stop is noticed.
+const TAKE: usize = 4096;
+
+/// The refused connections that wait.
+pub struct Reaper {
+    flows: Arc<FlowTable>,
+    sockets: Sockets,
+    counts: Arc<Counts>,
+    /// In the order in which they were refused.
+    waiting: VecDeque<Rejected>,
+    capacity: usize,
+    /// Said since it last went well.
+    failing: bool,
+}
+
+/// What became of refused connections that the kernel half told of.
+#[derive(Debug, Default)]
+pub struct Counts {
+    destroyed: AtomicU64,
+    closed: AtomicU64,
+    gone: AtomicU64,
+    spared: AtomicU64,
+    failed: AtomicU64,
+    overflowed: AtomicU64,
+    waiting: AtomicU64,
+}
+
+/// [`Counts`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reaped {
+    /// The server's socket or request socket was destroyed.
+    pub destroyed: u64,
+    /// The client had acknowledged, or reset: the kernel half had reset the server's side.
+    pub closed: u64,
+    /// There was no socket any more.
+    pub gone: u64,
+    /// The flow table did not say that it is refused: the addresses are another connection's,
+    /// or its entry had to make room. Nothing was touched.
+    pub spared: u64,
+    /// The kernel would not.
+    pub failed: u64,
+    /// Did not get the time to acknowledge, because too many waited. Counted above as well.
+    pub overflowed: u64,
+    /// Wait now.
+    pub waiting: u64,
+}
+
+/// The thread that drains the ring. Dropping it stops it.
+pub(super) struct Reaping {
+    _worker: Worker,
+}
+
+impl Reaping {
+    pub(super) fn start(
+        mut reaper: Reaper,
+        mut rejects: RingBuf<MapData>,
+    ) -> std::io::Result<Self> {
+        let worker = Worker::start("edge-reaper", move |wake| {
+            while !stopped(wake, Some(rejects.as_fd()), TURN) {
+                for _ in 0..TAKE {
+                    let Some(record) = rejects.next() else { break };
+                    if let Some(rejected) = decode(&record) {
+                        reaper.push(rejected);
+                    }
+                }
+                reaper.turn(monotonic_ns());
+            }
+        })?;
+        Ok(Self { _worker: worker })
+    }
+}
+
+impl Counts {
+    /// The counts now.
+    #[must_use]
+    pub fn get(&self) -> Reaped {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Reaped {
+            destroyed: get(&self.destroyed),
+            closed: get(&self.closed),
+            gone: get(&self.gone),
+            spared: get(&self.spared),
+            failed: get(&self.failed),
+            overflowed: get(&self.overflowed),
+            waiting: get(&self.waiting),
+        }
+    }
+}
+
+impl Reaper {
+    /// With none waiting.
+    #[must_use]
+    pub fn new(flows: Arc<FlowTable>, sockets: Sockets, counts: Arc<Counts>) -> Self {
+        Self {
+            flows,
+            sockets,
+            counts,
+            waiting: VecDeque::new(),
+            capacity: QUEUE,
+            failing: false,
+        }
+    }
+
+    /// Takes a record of the ring.
+    pub fn push(&mut self, rejected: Rejected) {
+        self.waiting.push_back(rejected);
+        (self.counts.waiting).store(self.waiting.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Handles those whose time is over at `now_ns` (CLOCK_MONOTONIC), and the oldest of too
+    /// many.
+    pub fn turn(&mut self, now_ns: u64) {
+        loop {
+            let too_many = self.waiting.len().saturating_sub(self.capacity);
+            let due = self.waiting.iter().take(BATCH);
+            let due = due.take_while(|rejected| is_due(rejected, now_ns)).count();
+            let overflowed = too_many.min(BATCH).saturating_sub(due);
+            let batch: Vec<_> = (self.waiting.drain(..due + overflowed))
+                .map(|rejected| rejected.flow)
+                .collect();
+            if batch.is_empty() {
+                break;
+            }
+            add(&self.counts.overflowed, overflowed);
+            self.handle(batch);
+        }
+        (self.counts.waiting).store(self.waiting.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Looks at each connection, then its socket, then the connection again: when it is refused
+    /// both before and after, the socket was the refused one's, for a new connection with the
+    /// same addresses begins with a SYN, and that empties the entry.
+    fn handle(&mut self, mut flows: Vec<FlowKey>) {
+        flows.retain(|flow| self.is_refused(flow));
+        let found = match self.sockets.find(&flows) {
+            Ok(found) => found,
+            Err(error) => return self.failed(flows.len(), &error),
+        };
+        let found: Vec<Found> = found.into_iter().flatten().collect();
+        add(&self.counts.gone, flows.len() - found.len());
+        let still: Vec<Found> = (found.into_iter())
+            .filter(|found| self.is_refused(&found.flow()))
+            .collect();
+        match self.sockets.destroy(&still) {
+            Ok(outcomes) => {
+                for outcome in outcomes {
+                    match outcome {
+                        Ok(true) => {
+                            add(&self.counts.destroyed, 1);
+                            self.failing = false;
+                        }
+                        Ok(false) => add(&self.counts.gone, 1),
+                        Err(errno) => self.failed(1, &errno.into()),
+                    }
+                }
+            }
+            Err(error) => self.failed(still.len(), &error),
+        }
+    }
+
+    /// Whether the flow table says so; counted where it does not.
+    fn is_refused(&self, flow: &FlowKey) -> bool {
+        let count = match self.flows.find(flow) {
+            Look::Found(found) if found.state == state::REJECTED => return true,
+            Look::Found(found) if found.state == state::CLOSED => &self.counts.closed,
+            Look::Found(_) | Look::Absent => &self.counts.spared,
+            Look::Contended => &self.counts.failed,
+        };
+        add(count, 1);
+        false
+    }
+
+    fn failed(&mut self, connections: usize, error: &std::io::Error) {
+        add(&self.counts.failed, connections);
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::error!(%error, "sockets of refused connections cannot be destroyed");
+        }
+    }
+}
+
+fn is_due(rejected: &Rejected, now_ns: u64) -> bool {
+    now_ns >= rejected.monotonic_ns.saturating_add(PATIENCE_NS)
+}
+
+fn add(count: &AtomicU64, more: usize) {
+    count.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+/// A record from the bytes of a ring entry; nothing when their number is wrong.
+fn decode(bytes: &[u8]) -> Option<Rejected> {
+    let bytes: &[u8; size_of::<Rejected>()] = bytes.try_into().ok()?;
+    let half = |at: usize| bytes[at..].first_chunk().map(|b| u32::from_ne_bytes(*b));
+    let port = |at: usize| bytes[at..].first_chunk().map(|b| u16::from_ne_bytes(*b));
+    let at = offset_of!(Rejected, flow);
+    let address = |at: usize| Some([half(at)?, half(at + 4)?, half(at + 8)?, half(at + 12)?]);
+    Some(Rejected {
+        monotonic_ns: bytes.first_chunk().map(|b| u64::from_ne_bytes(*b))?,
+        flow: FlowKey {
+            client: address(at + offset_of!(FlowKey, client))?,
+            server: address(at + offset_of!(FlowKey, server))?,
+            client_port_be: port(at + offset_of!(FlowKey, client_port_be))?,
+            server_port_be: port(at + offset_of!(FlowKey, server_port_be))?,
+            padding: 0,
+        },
+    })
+}

@@ -1,0 +1,448 @@
+//! Sockets of refused connections and their end, with real connections over a veth pair
+//! between two network namespaces. The flow table is plain memory that the tests write: what
+//! is shown here is which sockets go and which stay, not who is refused.
+
+#[macro_use]
+mod skip;
+
+use edge_common::flow::{FlowKey, FlowSet, FlowSlot, Rejected, state};
+use edge_userspace::kernel::flows::{FlowTable, key_of, words_for};
+use edge_userspace::kernel::memory::Memory;
+use edge_userspace::kernel::monotonic_ns;
+use edge_userspace::kernel::reaper::{Counts, Reaped, Reaper};
+use edge_userspace::kernel::sockets::Sockets;
+use edge_userspace::listener;
+use nix::sched::{CloneFlags, setns, unshare};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::mem::offset_of;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const HANG: Duration = Duration::from_secs(20);
+const SECRET: [u64; 2] = [11, 12];
+const PORT: u16 = 443;
+const CLIENTS: [&str; 2] = ["10.9.0.2", "2001:db8::2"];
+const SERVERS: [&str; 2] = ["10.9.0.1", "2001:db8::1"];
+
+// States in /proc/net/tcp (include/net/tcp_states.h).
+const ESTABLISHED: u8 = 1;
+const SYN_RECV: u8 = 3;
+const FIN_WAIT1: u8 = 4;
+const LISTEN: u8 = 10;
+
+/// Two namespaces; the test's thread is in the server's.
+struct Net {
+    client: File,
+    server: File,
+}
+
+/// A flow table with one set, and the other end of its memory.
+struct Table {
+    flows: Arc<FlowTable>,
+    sets: Memory,
+    slots: Memory,
+    next: usize,
+}
+
+struct World {
+    net: Net,
+    table: Table,
+    reaper: Reaper,
+    counts: Arc<Counts>,
+}
+
+/// Runs a test in namespaces of its own.
+fn in_world(test: impl FnOnce(World) + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        let net = Net::new();
+        let table = Table::new();
+        let counts = Arc::new(Counts::default());
+        // Here, for it sees the namespace in which it was made.
+        let sockets = Sockets::open().expect("SOCK_DESTROY");
+        test(World {
+            reaper: Reaper::new(Arc::clone(&table.flows), sockets, Arc::clone(&counts)),
+            net,
+            table,
+            counts,
+        });
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Net {
+    fn new() -> Self {
+        let here = || File::open("/proc/thread-self/ns/net").unwrap();
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let client = here();
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let server = here();
+        let net = Self { client, server };
+        // The veth is made in the client's namespace by a process that stands in it.
+        let mut stand = net.at_client(|| Command::new("sleep").arg("60").spawn().unwrap());
+        ip(&format!(
+            "link add edge0 address 02:00:00:00:00:01 type veth peer name client0 \
+             address 02:00:00:00:00:02 netns {}",
+            stand.id()
+        ));
+        stand.kill().unwrap();
+        stand.wait().unwrap();
+        for (host, device, address) in [(1, "edge0", "10.9.0.1"), (2, "client0", "10.9.0.2")] {
+            let up = || {
+                ip(&format!("addr add {address}/24 dev {device}"));
+                ip(&format!("addr add 2001:db8::{host}/64 dev {device} nodad"));
+                ip(&format!("link set {device} up"));
+            };
+            if host == 1 { up() } else { net.at_client(up) }
+        }
+        net.at_client(|| {
+            for server in SERVERS {
+                ip(&format!(
+                    "neigh replace {server} lladdr 02:00:00:00:00:01 dev client0 nud permanent"
+                ));
+            }
+        });
+        net.reach(true);
+        net
+    }
+
+    /// Does something in the client's namespace.
+    fn at_client<T>(&self, act: impl FnOnce() -> T) -> T {
+        setns(&self.client, CloneFlags::CLONE_NEWNET).unwrap();
+        let done = act();
+        setns(&self.server, CloneFlags::CLONE_NEWNET).unwrap();
+        done
+    }
+
+    /// Whether what the server sends gets to the client.
+    fn reach(&self, reaches: bool) {
+        let last = if reaches { 2 } else { 9 };
+        for client in CLIENTS {
+            ip(&format!(
+                "neigh replace {client} lladdr 02:00:00:00:00:0{last} dev edge0 nud permanent"
+            ));
+        }
+    }
+
+    /// From now on the client says and hears nothing.
+    fn silence(&self) {
+        self.reach(false);
+        self.at_client(|| ip("link set client0 down"));
+    }
+
+    fn connect(&self, server: usize) -> TcpStream {
+        let server: IpAddr = SERVERS[server].parse().unwrap();
+        self.at_client(|| TcpStream::connect_timeout(&(server, PORT).into(), HANG).unwrap())
+    }
+}
+
+impl Table {
+    fn new() -> Self {
+        let (sets, slots) = words_for(1);
+        let twice = |words: usize| {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(words as u64 * 8).unwrap();
+            [(); 2].map(|()| Memory::map(&file, words).unwrap())
+        };
+        let ([sets, our_sets], [slots, our_slots]) = (twice(sets), twice(slots));
+        Self {
+            flows: Arc::new(FlowTable::new(sets, slots, SECRET).unwrap()),
+            sets: our_sets,
+            slots: our_slots,
+            next: 0,
+        }
+    }
+
+    /// Says of a connection that it is in this state, in the next place of the set.
+    fn put(&mut self, flow: &FlowKey, state: u32) {
+        let (way, words) = (self.next % 4, size_of::<FlowSlot>() / 8);
+        self.next += 1;
+        let put = |memory: &Memory, first: usize, at: usize, half: u32| {
+            let word = &memory[first + at / 8];
+            let mut bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            bytes[at % 8..][..4].copy_from_slice(&half.to_ne_bytes());
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        };
+        for (word, half) in (0..).zip(flow.client.iter().chain(&flow.server)) {
+            put(&self.slots, way * words, word * 4, *half);
+        }
+        let ports = [flow.client_port_be, flow.server_port_be].map(u16::to_ne_bytes);
+        let ports = u32::from_ne_bytes([ports[0][0], ports[0][1], ports[1][0], ports[1][1]]);
+        put(
+            &self.slots,
+            way * words,
+            offset_of!(FlowKey, client_port_be),
+            ports,
+        );
+        put(&self.slots, way * words, offset_of!(FlowSlot, state), state);
+        let (_, tag) = flow.place(SECRET, 0);
+        put(&self.sets, 0, offset_of!(FlowSet, tags) + way * 4, tag);
+    }
+}
+
+impl World {
+    /// The kernel half tells that a connection was refused, a while ago.
+    fn tell(&mut self, flow: FlowKey) {
+        let monotonic_ns = monotonic_ns() - 1_000_000_000;
+        self.reaper.push(Rejected { monotonic_ns, flow });
+        self.reaper.turn(self::monotonic_ns());
+    }
+
+    fn refused(&mut self, flow: FlowKey) {
+        self.table.put(&flow, state::REJECTED);
+        self.tell(flow);
+    }
+
+    fn reaped(&self) -> Reaped {
+        self.counts.get()
+    }
+}
+
+fn ip(arguments: &str) {
+    let output = (Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output())
+    .expect("iproute2");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {errors}");
+}
+
+/// How many TCP sockets of the server's port there are in this namespace, by state.
+fn sockets() -> BTreeMap<u8, usize> {
+    let mut states = BTreeMap::new();
+    for file in ["tcp", "tcp6"] {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+        for line in text.lines().skip(1) {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            if fields[1].ends_with(&format!(":{PORT:04X}")) {
+                *states
+                    .entry(u8::from_str_radix(fields[3], 16).unwrap())
+                    .or_default() += 1;
+            }
+        }
+    }
+    states
+}
+
+/// Waits until there are these and no others.
+fn wait_for(expected: &[(u8, usize)]) {
+    let expected = BTreeMap::from_iter(expected.iter().copied());
+    let start = Instant::now();
+    while sockets() != expected {
+        assert!(start.elapsed() < HANG, "{:?}, not {expected:?}", sockets());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn flow_of(client: &TcpStream) -> FlowKey {
+    key_of(client.local_addr().unwrap(), client.peer_addr().unwrap())
+}
+
+/// One socket for both families, as `[::]` is where the system leaves IPV6_V6ONLY off.
+fn dual() -> TcpListener {
+    TcpListener::bind(("::", PORT)).unwrap()
+}
+
+#[test]
+fn an_accepted_connection_of_either_family_goes_and_the_listening_socket_stays() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        // An IPv4 one as an IPv6 socket, and an IPv6 one.
+        for server in 0..2 {
+            let client = world.net.connect(server);
+            let (mut accepted, _) = listener.accept().unwrap();
+            wait_for(&[(ESTABLISHED, 1), (LISTEN, 1)]);
+            let flow = flow_of(&client);
+            world.refused(flow);
+            wait_for(&[(LISTEN, 1)]);
+            accepted.set_read_timeout(Some(HANG)).unwrap();
+            let end = accepted.read(&mut [0]).unwrap_err();
+            assert_eq!(end.kind(), ErrorKind::ConnectionAborted);
+            // With the connection gone its addresses lead to the listening socket alone.
+            world.tell(flow);
+            wait_for(&[(LISTEN, 1)]);
+        }
+        let _client = world.net.connect(0);
+        listener.accept().unwrap();
+        let expected = Reaped {
+            destroyed: 2,
+            gone: 2,
+            ..Reaped::default()
+        };
+        assert_eq!(world.reaped(), expected);
+    });
+}
+
+#[test]
+fn an_ipv4_socket_goes_too() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = TcpListener::bind(("10.9.0.1", PORT)).unwrap();
+        let client = world.net.connect(0);
+        let _accepted = listener.accept().unwrap();
+        world.net.silence();
+        world.refused(flow_of(&client));
+        wait_for(&[(LISTEN, 1)]);
+        assert_eq!(world.reaped().destroyed, 1);
+    });
+}
+
+#[test]
+fn connections_of_a_silent_client_that_the_server_has_closed_go() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        let clients = [0, 1].map(|server| world.net.connect(server));
+        let accepted = [0, 1].map(|_| listener.accept().unwrap().0);
+        world.net.silence();
+        for accepted in accepted {
+            accepted.shutdown(Shutdown::Write).unwrap();
+        }
+        wait_for(&[(FIN_WAIT1, 2), (LISTEN, 1)]);
+        for client in &clients {
+            world.refused(flow_of(client));
+        }
+        wait_for(&[(LISTEN, 1)]);
+        assert_eq!(world.reaped().destroyed, 2);
+    });
+}
+
+/// The edge's own listening sockets accept when data comes (TCP_DEFER_ACCEPT), so a client
+/// whose whole hello was refused is a request socket.
+#[test]
+fn request_sockets_go() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listeners = SERVERS.map(|server| {
+            let address = SocketAddr::new(server.parse().unwrap(), PORT);
+            listener::bind(address, 16, Duration::from_secs(30), NonZeroUsize::MIN).unwrap()
+        });
+        let clients = [0, 1].map(|server| world.net.connect(server));
+        wait_for(&[(SYN_RECV, 2), (LISTEN, 2)]);
+        world.net.silence();
+        for client in &clients {
+            world.refused(flow_of(client));
+        }
+        wait_for(&[(LISTEN, 2)]);
+        assert_eq!(world.reaped().destroyed, 2);
+        drop(listeners);
+    });
+}
+
+#[test]
+fn connections_in_a_full_backlog_go() {
+    needs_kernel!();
+    in_world(|mut world| {
+        // Room for two, and one is there. The others are begun before either of them is.
+        let listener = socket2::Socket::from(dual());
+        listener.listen(1).unwrap();
+        let first = world.net.connect(0);
+        world.net.reach(false);
+        let clients = [0, 1].map(|server| {
+            let server: IpAddr = SERVERS[server].parse().unwrap();
+            let address = SocketAddr::from((server, PORT));
+            let domain = socket2::Domain::for_address(address);
+            world.net.at_client(|| {
+                let client = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+                client.set_nonblocking(true).unwrap();
+                client.connect(&address.into()).unwrap_err();
+                client
+            })
+        });
+        wait_for(&[(ESTABLISHED, 1), (SYN_RECV, 2), (LISTEN, 1)]);
+        world.net.reach(true);
+        wait_for(&[(ESTABLISHED, 2), (SYN_RECV, 1), (LISTEN, 1)]);
+        world.net.silence();
+        world.refused(flow_of(&first));
+        for client in clients.map(TcpStream::from) {
+            world.refused(flow_of(&client));
+        }
+        wait_for(&[(LISTEN, 1)]);
+        assert_eq!(world.reaped().destroyed, 3);
+    });
+}
+
+#[test]
+fn only_what_the_flow_table_says_is_refused_goes_and_not_before_its_time() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        let client = world.net.connect(0);
+        let _accepted = listener.accept().unwrap();
+        let flow = flow_of(&client);
+        // Not in the table: its entry was emptied by a SYN, or had to make room.
+        world.tell(flow);
+        assert_eq!(world.reaped().spared, 1);
+        // Another connection with the same addresses.
+        for state in [state::BEGUN, state::JUDGED] {
+            world.table.next = 0;
+            world.table.put(&flow, state);
+            world.tell(flow);
+        }
+        assert_eq!(world.reaped().spared, 3);
+        world.table.next = 0;
+        world.table.put(&flow, state::CLOSED);
+        world.tell(flow);
+        assert_eq!(world.reaped().closed, 1);
+        // Refused, but just now.
+        world.table.next = 0;
+        world.table.put(&flow, state::REJECTED);
+        let now_ns = monotonic_ns();
+        world.reaper.push(Rejected {
+            monotonic_ns: now_ns,
+            flow,
+        });
+        world.reaper.turn(now_ns + 299_000_000);
+        assert_eq!((world.reaped().destroyed, world.reaped().waiting), (0, 1));
+        assert_eq!(sockets()[&ESTABLISHED], 1);
+        world.reaper.turn(now_ns + 300_000_000);
+        wait_for(&[(LISTEN, 1)]);
+        assert_eq!((world.reaped().destroyed, world.reaped().waiting), (1, 0));
+    });
+}
+
+#[test]
+fn the_oldest_of_too_many_wait_no_longer() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        let client = world.net.connect(0);
+        let _accepted = listener.accept().unwrap();
+        let flow = flow_of(&client);
+        world.table.put(&flow, state::REJECTED);
+        let now_ns = monotonic_ns();
+        world.reaper.push(Rejected {
+            monotonic_ns: now_ns,
+            flow,
+        });
+        let nobody = FlowKey {
+            client_port_be: 0,
+            ..flow
+        };
+        for _ in 0..65_536 {
+            world.reaper.push(Rejected {
+                monotonic_ns: now_ns,
+                flow: nobody,
+            });
+        }
+        world.reaper.turn(now_ns);
+        wait_for(&[(LISTEN, 1)]);
+        let expected = Reaped {
+            destroyed: 1,
+            overflowed: 1,
+            waiting: 65_536,
+            ..Reaped::default()
+        };
+        assert_eq!(world.reaped(), expected);
+        world.reaper.turn(now_ns + 300_000_000);
+        assert_eq!((world.reaped().spared, world.reaped().waiting), (65_536, 0));
+    });
+}
