@@ -2,6 +2,8 @@
 //! mode, each refusal, key changes, and that nothing stays.
 
 mod counters;
+#[path = "net/namespace.rs"]
+mod namespace;
 #[macro_use]
 mod skip;
 
@@ -11,39 +13,9 @@ use edge_userspace::config::{self, Config};
 use edge_userspace::kernel::{KernelHalf, Program, Sizes, Status, object};
 use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
 use edge_userspace::secret::ApiKey;
-use std::process::Command;
+use namespace::{in_namespace, ip};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Runs a test in a fresh network namespace with `edge0` (10.9.0.1) and its peer `client0`.
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    // A namespace belongs to a thread and ends with its last one.
-    let thread = std::thread::spawn(move || {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        ip("link add edge0 type veth peer name client0");
-        ip("addr add 10.9.0.1/24 dev edge0");
-        ip("addr add 2001:db8::1/64 dev edge0 nodad");
-        ip("link set edge0 up");
-        ip("link set client0 up");
-        test();
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-fn ip(arguments: &str) -> String {
-    let output = Command::new("ip")
-        .args(arguments.split(' '))
-        .output()
-        .expect("iproute2");
-    assert!(
-        output.status.success(),
-        "ip {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// What the kernel itself says is attached to `edge0`: a mode by `ip`'s name, or none.
 fn attached() -> Option<&'static str> {

@@ -2,6 +2,8 @@
 //! attaches it detaches, however it ends.
 
 mod counters;
+#[path = "net/namespace.rs"]
+mod namespace;
 #[path = "daemon/process.rs"]
 #[expect(
     dead_code,
@@ -11,33 +13,10 @@ mod process;
 #[macro_use]
 mod skip;
 
+use namespace::{in_namespace, ip};
 use process::Place;
 use rustix::process::Signal;
 use std::process::Command;
-
-/// Runs a test in a fresh network namespace with `edge0` (10.9.0.1) and its peer `client0`.
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    // A namespace belongs to a thread, and to the processes that it starts.
-    let thread = std::thread::spawn(move || {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        ip("link set lo up");
-        ip("link add edge0 type veth peer name client0");
-        ip("addr add 10.9.0.1/24 dev edge0");
-        ip("link set edge0 up");
-        ip("link set client0 up");
-        test();
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-fn ip(arguments: &str) -> String {
-    let output = (Command::new("ip").args(arguments.split(' ')).output()).expect("iproute2");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// What the kernel itself says.
 fn attached() -> bool {

@@ -2,6 +2,8 @@
 //! network namespaces of the test's own. There is no daemon here: a bare listening socket
 //! stands for it, so that what is seen is the kernel's doing alone.
 
+#[path = "net/namespace.rs"]
+mod namespace;
 #[macro_use]
 mod skip;
 
@@ -9,12 +11,12 @@ use aya::programs::XdpMode;
 use edge_common::policy::{Answer, Clock, Counter, KeyPolicy, Reason, Settings, Verdict};
 use edge_common::token::{KeyId, Token};
 use edge_userspace::kernel::{Program, Sizes, clock_now, object};
+use namespace::{Namespace, ip};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -82,14 +84,21 @@ impl Seen {
 
 /// Runs `client` in one namespace against a server in another.
 fn against(mode: XdpMode, answer: Answer, client: fn()) -> Seen {
-    let (tell_client, client_is) = mpsc::sync_channel(1);
+    let (server_side, client_side) = (Namespace::new(), Namespace::new());
+    server_side.run(|| {
+        let peer = client_side.path();
+        ip(&format!(
+            "link add edge0 type veth peer name client0 netns {peer}"
+        ));
+        ip("addr add 10.9.0.1/24 dev edge0");
+        ip("addr add 2001:db8::1/64 dev edge0 nodad");
+        ip("link set edge0 up");
+    });
     let (tell_ready, ready) = mpsc::sync_channel(1);
-    let done = AtomicBool::new(false);
+    let done = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let done = &done;
         let clients = scope.spawn(move || {
-            own_namespace();
-            tell_client.send(rustix::thread::gettid()).unwrap();
+            client_side.enter();
             // The other side's panic shows as a closed channel.
             ready.recv().expect("the server's side stands");
             let result = std::panic::catch_unwind(|| {
@@ -108,15 +117,7 @@ fn against(mode: XdpMode, answer: Answer, client: fn()) -> Seen {
             result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
         let server = scope.spawn(move || {
-            own_namespace();
-            let client = client_is.recv().expect("the client's side stands");
-            let client = client.as_raw_nonzero();
-            ip(&format!(
-                "link add edge0 type veth peer name client0 netns {client}"
-            ));
-            ip("addr add 10.9.0.1/24 dev edge0");
-            ip("addr add 2001:db8::1/64 dev edge0 nodad");
-            ip("link set edge0 up");
+            server_side.enter();
             serve(mode, answer, &tell_ready, done)
         });
         let client = clients.join();
@@ -176,22 +177,6 @@ fn serve(mode: XdpMode, answer: Answer, ready: &mpsc::SyncSender<()>, done: &Ato
         counters: program.counters().unwrap(),
         reached,
     }
-}
-
-fn own_namespace() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip")
-        .args(arguments.split(' '))
-        .output()
-        .expect("iproute2");
-    assert!(
-        output.status.success(),
-        "ip {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 fn now_s() -> u32 {

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Everything that a daemon needs, and the daemon when it runs.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
-    certificate: CertificateDer<'static>,
+    pub(crate) certificate: CertificateDer<'static>,
     pub(crate) upstream: SocketAddr,
 }
 
@@ -145,7 +145,7 @@ impl Place {
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// A fresh token, made here rather than by the command under test.
-fn token(key: &Key) -> Vec<u8> {
+pub(crate) fn token(key: &Key) -> Vec<u8> {
     static NONCE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let api_key = ApiKey::new(key.text.clone().into_bytes());
     let now_s = SystemTime::now()

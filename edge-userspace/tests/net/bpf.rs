@@ -1,0 +1,124 @@
+//! Small programs of a few instructions on a veth end: they tag, untag, or lose frames, for
+//! kernels that have neither VLAN interfaces nor netem. Attached by TCX (Linux 6.6), which
+//! lies between the XDP program and the stack. Not here: the edge's own program.
+
+use super::system::{self, Attributes};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+/// A loaded program.
+pub(crate) struct Loaded(OwnedFd);
+
+/// Detaches when dropped.
+pub(crate) struct Link(#[expect(dead_code, reason = "closed on drop")] OwnedFd);
+
+/// Which way frames go.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Direction {
+    /// BPF_TCX_INGRESS
+    Ingress = 46,
+    /// BPF_TCX_EGRESS
+    Egress = 47,
+}
+
+/// On with the next program (TCX_NEXT).
+const NEXT: i32 = -1;
+/// Lost (TCX_DROP).
+const DROP: i32 = 2;
+
+/// Instructions of bpf(2) as bytes (linux/bpf_common.h): code, registers, offset, immediate.
+const fn instruction(code: u8, registers: u8, offset: i16, immediate: i32) -> u64 {
+    let [a, b] = offset.to_le_bytes();
+    let [c, d, e, f] = immediate.to_le_bytes();
+    u64::from_le_bytes([code, registers, a, b, c, d, e, f])
+}
+
+const fn set(register: u8, value: i32) -> u64 {
+    instruction(0xb7, register, 0, value)
+}
+
+const fn call(helper: i32) -> u64 {
+    instruction(0x85, 0, 0, helper)
+}
+
+const EXIT: u64 = instruction(0x95, 0, 0, 0);
+
+/// Tags every frame: `bpf_skb_vlan_push(skb, 0x8100, tag)`.
+pub(crate) fn push_tag(tag: u16) -> Loaded {
+    let protocol = i32::from(0x8100_u16.to_be());
+    load(&[
+        set(2, protocol),
+        set(3, tag.into()),
+        call(18),
+        set(0, NEXT),
+        EXIT,
+    ])
+}
+
+/// Takes the tag off, if there is one: `bpf_skb_vlan_pop(skb)`.
+pub(crate) fn pop_tag() -> Loaded {
+    load(&[call(19), set(0, NEXT), EXIT])
+}
+
+/// Loses so many frames of 1,000: `bpf_get_prandom_u32() % 1000 < lost`.
+pub(crate) fn lose(lost: u32) -> Loaded {
+    load(&[
+        call(7),
+        instruction(0x94, 0, 0, 1000),        // w0 %= 1000
+        instruction(0xa5, 0, 2, lost as i32), // if r0 < lost, skip two
+        set(0, NEXT),
+        EXIT,
+        set(0, DROP),
+        EXIT,
+    ])
+}
+
+/// The head of union bpf_attr for BPF_PROG_LOAD; the kernel takes the rest as zero.
+#[repr(C)]
+struct Load {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    licence: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+}
+impl Attributes for Load {}
+
+fn load(instructions: &[u64]) -> Loaded {
+    const BPF_PROG_LOAD: libc::c_long = 5;
+    const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+    let attributes = Load {
+        program_type: BPF_PROG_TYPE_SCHED_CLS,
+        instruction_count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        licence: c"Dual MIT/GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+    };
+    Loaded(system::bpf(BPF_PROG_LOAD, &attributes).unwrap())
+}
+
+/// The head of union bpf_attr for BPF_LINK_CREATE.
+#[repr(C)]
+struct Create {
+    program: u32,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+}
+impl Attributes for Create {}
+
+/// Attaches behind the programs that are there, in the calling thread's namespace.
+pub(crate) fn attach(program: &Loaded, interface: &str, direction: Direction) -> Link {
+    const BPF_LINK_CREATE: libc::c_long = 28;
+    let attributes = Create {
+        program: program.0.as_raw_fd() as u32,
+        interface: nix::net::if_::if_nametoindex(interface).unwrap(),
+        attach_type: direction as u32,
+        flags: 0,
+    };
+    Link(system::bpf(BPF_LINK_CREATE, &attributes).unwrap())
+}

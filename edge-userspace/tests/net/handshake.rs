@@ -1,0 +1,164 @@
+//! Clients without a stack: they open connections by raw frames, send what they are told to
+//! and never acknowledge anything after it. Every SYN-ACK says all that is needed to go on,
+//! so no state is kept and the rate is the wire's.
+
+use super::capture::{Tcp, tcp};
+use super::frames::Template;
+use super::packet::{BATCH, Batch, PacketSocket, Way};
+use super::wire::{CLIENT_INTERFACE, Family};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// SYNs that may be without an answer.
+const OUTSTANDING: u64 = 128;
+/// A SYN that had no answer for so long was lost, or will have none.
+const LOST_AFTER: Duration = Duration::from_millis(20);
+/// Maximum segment size 1,460 bytes (RFC 9293 section 3.7.1).
+const OPTIONS: [u8; 4] = [2, 4, 5, 0xb4];
+
+/// The `index`th client of this family that no stack knows: an address and a port.
+pub(crate) fn client(family: Family, index: u64) -> SocketAddr {
+    // 32,768 prefixes (IPv4: all that there are), then the next port.
+    let port = 1024 + (index >> 15) % 60_000;
+    SocketAddr::new(family.foreign((index & 0x7fff) as u32), port as u16)
+}
+
+/// What such clients do once they are connected.
+pub(crate) struct Clients {
+    family: Family,
+    syn: Template,
+    then: Vec<(u32, Template)>,
+    sender: PacketSocket,
+    receiver: PacketSocket,
+}
+
+/// What came about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// SYNs sent.
+    pub(crate) opened: u64,
+    /// SYN-ACKs answered: handshakes completed, and hellos sent.
+    pub(crate) connected: u64,
+    /// Frames sent, all told.
+    pub(crate) frames: u64,
+    /// Segments with a payload that came back.
+    pub(crate) answers: u64,
+    /// Resets that came back.
+    pub(crate) resets: u64,
+}
+
+impl Clients {
+    /// Clients of the calling thread's namespace that send these pieces of a stream, after a
+    /// bare acknowledgement if `acknowledge` and with it if not.
+    pub(crate) fn new(family: Family, acknowledge: bool, pieces: &[&[u8]]) -> Self {
+        let to = family.server();
+        let mut then = Vec::new();
+        if acknowledge {
+            then.push((0, Template::new(to, Tcp::ACK, &[], &[])));
+        }
+        let mut at = 0;
+        for piece in pieces {
+            // With PSH, as the end of a write has it.
+            then.push((at, Template::new(to, Tcp::ACK | 8, &[], piece)));
+            at += piece.len() as u32;
+        }
+        Self {
+            family,
+            syn: Template::new(to, Tcp::SYN, &OPTIONS, &[]),
+            then,
+            sender: PacketSocket::sender(CLIENT_INTERFACE),
+            receiver: PacketSocket::receiver(CLIENT_INTERFACE, Way::Incoming, 64 << 20),
+        }
+    }
+
+    /// Opens connections from client number `from` on: until `count` handshakes are done or
+    /// the time is over.
+    pub(crate) fn run(&self, from: u64, count: u64, limit: Duration) -> Done {
+        let since = Instant::now();
+        let mut done = Done::default();
+        let mut pool = Pool::default();
+        let mut batch = Batch::new();
+        let mut outstanding = 0u64;
+        let mut heard = Instant::now();
+        while done.connected < count && since.elapsed() < limit {
+            let room = OUTSTANDING.saturating_sub(outstanding).min(BATCH as u64);
+            let room = room.min((count - done.connected).saturating_sub(outstanding));
+            for _ in 0..room {
+                let client = client(self.family, from + done.opened);
+                let first = (done.opened as u32).wrapping_mul(0x9e37_79b9);
+                self.syn.fill(pool.next(), client, first, 0);
+                done.opened += 1;
+            }
+            outstanding += room;
+            pool.send(&self.sender, &mut done);
+            if self.answer(&mut batch, &mut pool, &mut done, &mut outstanding) > 0 {
+                heard = Instant::now();
+            } else if heard.elapsed() > LOST_AFTER {
+                outstanding = 0;
+            } else if room == 0 {
+                self.receiver.wait(1);
+            }
+        }
+        // Some are on their way still.
+        for _ in 0..20 {
+            if self.answer(&mut batch, &mut pool, &mut done, &mut outstanding) == 0 {
+                self.receiver.wait(5);
+            }
+        }
+        done
+    }
+
+    /// Answers what has come; tells how many frames it was.
+    fn answer(
+        &self,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        done: &mut Done,
+        outstanding: &mut u64,
+    ) -> usize {
+        let ours = self.family.foreign(0);
+        let received = self.receiver.receive(batch, |frame| {
+            let Some(tcp) = tcp(frame).filter(|tcp| tcp.to.is_ipv4() == ours.is_ipv4()) else {
+                return;
+            };
+            if tcp.flags & Tcp::RST != 0 {
+                done.resets += 1;
+            } else if tcp.flags & Tcp::SYN != 0 {
+                done.connected += 1;
+                *outstanding = outstanding.saturating_sub(1);
+                let acknowledged = tcp.sequence.wrapping_add(1);
+                for (at, template) in &self.then {
+                    let sequence = tcp.acknowledged.wrapping_add(*at);
+                    template.fill(pool.next(), tcp.to, sequence, acknowledged);
+                }
+            } else if !tcp.payload.is_empty() {
+                done.answers += 1;
+            }
+        });
+        pool.send(&self.sender, done);
+        received
+    }
+}
+
+/// Frames to be sent, in buffers that are used again.
+#[derive(Default)]
+struct Pool {
+    frames: Vec<Vec<u8>>,
+    used: usize,
+}
+
+impl Pool {
+    fn next(&mut self) -> &mut Vec<u8> {
+        if self.used == self.frames.len() {
+            self.frames.push(Vec::new());
+        }
+        self.used += 1;
+        &mut self.frames[self.used - 1]
+    }
+
+    fn send(&mut self, sender: &PacketSocket, done: &mut Done) {
+        sender.send(self.frames[..self.used].iter().map(Vec::as_slice));
+        done.frames += self.used as u64;
+        self.used = 0;
+    }
+}
