@@ -14,7 +14,6 @@ mod pod;
 pub mod policy;
 pub mod prefix;
 pub mod rate;
-pub mod rehearsal;
 pub mod replay;
 pub mod siphash;
 pub mod token;

@@ -3,7 +3,6 @@
 
 use crate::flow::{Event, FlowKey, FlowSet, FlowSlot, Rejected};
 use crate::policy::{Clock, KeyPolicy, Settings};
-use crate::rehearsal::Rehearsal;
 
 macro_rules! pod {
     ($($name:ty),*) => {$(
@@ -14,5 +13,5 @@ macro_rules! pod {
 }
 
 pod!(
-    FlowKey, FlowSet, FlowSlot, Rejected, Event, KeyPolicy, Settings, Clock, Rehearsal
+    FlowKey, FlowSet, FlowSlot, Rejected, Event, KeyPolicy, Settings, Clock
 );

@@ -3,7 +3,7 @@
 //! The first copy of a byte is the one that counts, as in the stack; what comes twice
 //! passes uncounted. Sequence numbers are compared as RFC 9293 section 3.4 has it.
 
-use edge_common::flow::state;
+use edge_common::flow::{KEPT_BYTES, state};
 use edge_common::policy::Reason;
 
 use crate::Step;
@@ -90,6 +90,7 @@ pub(crate) fn payload(scratch: &mut Scratch, may_begin: bool) -> Seen {
 #[inline(always)]
 fn begun(scratch: &mut Scratch) -> Seen {
     let ahead = scratch.sequence.wrapping_sub(scratch.record.next) as i32;
+    scratch.record.segments += 1;
     if ahead > 0 {
         scratch.outcome = Outcome::OutOfOrder as u32;
         return Seen::Step(Ok(Next::Judge));
@@ -100,6 +101,21 @@ fn begun(scratch: &mut Scratch) -> Seen {
     }
     scratch.loaded = seen;
     scratch.filled = scratch.record.kept_bytes;
-    scratch.record.segments += 1;
+    // Other hellos have used the buffer since.
+    let mut word = 0;
+    while word < KEPT_BYTES / 8 {
+        // SAFETY: the record's kept words, and as many of the buffer's first.
+        unsafe {
+            let value = (&raw const scratch.record.kept)
+                .cast::<u64>()
+                .add(word)
+                .read_volatile();
+            (&raw mut scratch.buffer)
+                .cast::<u64>()
+                .add(word)
+                .write_volatile(value);
+        }
+        word += 1;
+    }
     Seen::Step(Ok(Next::Scan))
 }

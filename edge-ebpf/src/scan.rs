@@ -31,7 +31,11 @@ pub(crate) fn chunk(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
     let filled = (opaque(u64::from(scratch.filled)) & u64::from(BUFFER_MASK)) as u32;
     let source = Buffer::new(scratch, filled);
     match scratch.record.hello.step(&source) {
-        Scanned::NotTls => Err(Reason::NotHello),
+        Scanned::NotTls => {
+            // What had begun like a hello is none.
+            flows::forget(scratch);
+            Err(Reason::NotHello)
+        }
         Scanned::Paused => Ok(Next::Scan),
         Scanned::Incomplete => {
             keep_rest(scratch, filled);

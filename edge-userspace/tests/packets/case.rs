@@ -1,10 +1,12 @@
 //! The data: cases as `make.py` writes them.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A frame, what the program sees it under, and everything that must come of it.
+/// One frame or several of a connection, what the programs see them under, and everything
+/// that must come of each.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
@@ -15,11 +17,21 @@ pub(crate) struct Case {
     /// What differs from [`Common::settings`].
     #[serde(default)]
     settings: serde_json::Map<String, serde_json::Value>,
-    packet: String,
     /// Cut to each length from the first to the last, instead of once whole.
     lengths: Option<(usize, usize)>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A frame, and what must come of it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Step {
+    #[serde(deserialize_with = "from_hex")]
+    pub(crate) packet: Vec<u8>,
     pub(crate) action: Action,
-    output: Option<String>,
+    /// The frame afterwards, when it is not the same.
+    #[serde(default, deserialize_with = "from_some_hex")]
+    pub(crate) output: Option<Vec<u8>>,
     /// Every counter that moves.
     pub(crate) counters: BTreeMap<String, u64>,
 }
@@ -74,6 +86,7 @@ pub(crate) struct Wish {
     pub(crate) heartbeat_max_age_s: u64,
     pub(crate) window_back_s: u32,
     pub(crate) window_ahead_s: u32,
+    pub(crate) answers_per_second: u32,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -116,26 +129,29 @@ impl Case {
             .unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
-    /// The frame whole.
-    pub(crate) fn packet(&self) -> Vec<u8> {
-        hex::decode(&self.packet).unwrap()
+    /// What is to be run, each on a connection that is not known.
+    pub(crate) fn runs(&self) -> Vec<Vec<Step>> {
+        let Some((first, last)) = self.lengths else {
+            return vec![self.steps.clone()];
+        };
+        let [step] = &self.steps[..] else {
+            panic!("{}: lengths are for one frame", self.name);
+        };
+        let cut = |length: usize| {
+            let mut step = step.clone();
+            step.packet.truncate(length);
+            vec![step]
+        };
+        (first..=last).map(cut).collect()
     }
+}
 
-    /// The frames to be run.
-    pub(crate) fn frames(&self) -> Vec<Vec<u8>> {
-        let whole = self.packet();
-        match self.lengths {
-            None => vec![whole],
-            Some((first, last)) => (first..=last).map(|n| whole[..n].to_vec()).collect(),
-        }
-    }
+fn from_hex<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    hex::decode(String::deserialize(from)?).map_err(D::Error::custom)
+}
 
-    /// The frame that is sent back.
-    pub(crate) fn output(&self) -> Option<Vec<u8>> {
-        self.output
-            .as_ref()
-            .map(|digits| hex::decode(digits).unwrap())
-    }
+fn from_some_hex<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+    from_hex(from).map(Some)
 }
 
 /// Where the data lies.

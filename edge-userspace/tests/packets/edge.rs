@@ -1,8 +1,9 @@
 //! The real object in the real kernel, attached to nothing, at a time of the test's own.
 
-use super::case::{Answer, Common, Heartbeat, Key, Wish};
+use super::case::{Action, Answer, Common, Heartbeat, Key, Wish};
+use super::frames::syn;
 use aya::maps::{MapData, RingBuf};
-use edge_common::flow::{Event, FlowKey};
+use edge_common::flow::{Event, FlowKey, Rejected};
 use edge_common::policy::{self, Clock, Counter, KeyPolicy, Reason, Settings, Verdict};
 use edge_common::token::KeyId;
 use edge_userspace::kernel::{ClockMap, Program, Sizes, clock_now, named, object};
@@ -14,6 +15,7 @@ pub(crate) struct Edge {
     program: Program,
     clock: ClockMap,
     events: RingBuf<MapData>,
+    rejects: RingBuf<MapData>,
     now_s: u64,
     wish: Option<Wish>,
     /// What the counters showed after the last run.
@@ -24,27 +26,23 @@ pub(crate) struct Edge {
 pub(crate) struct Seen {
     pub(crate) action: u32,
     pub(crate) frame: Vec<u8>,
-    /// By name, those that moved.
-    pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) events: Vec<Event>,
+    /// Refused connections of which the daemon is told.
+    pub(crate) rejects: Vec<FlowKey>,
 }
 
-impl Seen {
-    /// The one reason that was counted.
-    pub(crate) fn reason(&self) -> Reason {
-        let mut reasons = Reason::ALL
-            .iter()
-            .filter(|r| self.counters.contains_key(r.name()));
-        let reason = reasons.next().expect("a reason was counted");
-        assert!(reasons.next().is_none(), "two reasons: {:?}", self.counters);
-        *reason
-    }
-}
+/// Counters by name, those that moved.
+pub(crate) type Moved = BTreeMap<String, u64>;
 
 impl Edge {
     /// Loads the object with the fixtures' keys and ports.
     pub(crate) fn load(common: &Common) -> Self {
-        let mut program = Program::load(object::OBJECT, &Sizes::SMALL).unwrap();
+        Self::load_with(common, &Sizes::SMALL)
+    }
+
+    /// The same with tables of these sizes.
+    pub(crate) fn load_with(common: &Common, sizes: &Sizes) -> Self {
+        let mut program = Program::load(object::OBJECT, sizes).unwrap();
         program.set_ports(&common.ports).unwrap();
         for key in &common.keys {
             let (id, policy) = policy(key);
@@ -53,6 +51,7 @@ impl Edge {
         Self {
             clock: program.take_clock().unwrap(),
             events: program.take_events().unwrap(),
+            rejects: program.take_rejects().unwrap(),
             counters: program.counters().unwrap(),
             program,
             now_s: common.now_s,
@@ -68,44 +67,54 @@ impl Edge {
                 .unwrap();
             self.wish = Some(wish.clone());
         }
-        // The program's second is ours as long as nothing holds us up for half of one.
-        for _ in 0..100 {
-            let before = clock_now().heartbeat_ns;
-            self.clock.set(&self.time(wish, before)).unwrap();
-            let run = self.program.test_run(Program::EDGE, frame, 1).unwrap();
-            let held_up = clock_now().heartbeat_ns - before > SECOND_NS * 2 / 5;
-            let counters = self.moved();
-            let events = self.drain();
-            if !held_up {
-                let (action, frame) = (run.action, run.frame);
-                return Seen {
-                    action,
-                    frame,
-                    counters,
-                    events,
-                };
-            }
+        // The program's second is ours for half of one: whoever is held up longer ran at
+        // another time than was wished, and cannot run again, for the tables remember.
+        let before = clock_now().heartbeat_ns;
+        self.clock.set(&self.time(wish, before)).unwrap();
+        let run = self.program.test_run(Program::EDGE, frame, 1).unwrap();
+        let held_up_ns = clock_now().heartbeat_ns - before;
+        assert!(
+            held_up_ns < SECOND_NS * 2 / 5,
+            "the machine is too busy to run a program within half a second: {held_up_ns} ns"
+        );
+        Seen {
+            action: run.action,
+            frame: run.frame,
+            events: self.drain(),
+            rejects: self.drain_rejects(),
         }
-        panic!("the machine is too busy to run a program within half a second");
     }
 
-    /// Runs the program many times on a frame that it does not change; events stay in the
-    /// ring. Returns the counters that moved.
-    pub(crate) fn repeat(
+    /// The same, and what was counted.
+    pub(crate) fn run_counted(&mut self, wish: &Wish, frame: &[u8]) -> (Seen, Moved) {
+        let seen = self.run(wish, frame);
+        (seen, self.moved())
+    }
+
+    /// Makes the program forget a connection, by a SYN of a new one.
+    pub(crate) fn forget(&mut self, wish: &Wish, flow: &FlowKey) {
+        let seen = self.run(wish, &syn(flow));
+        assert_eq!(seen.action, Action::Pass.number());
+    }
+
+    /// Runs the program on frames one after the other; what it has to tell stays in the
+    /// rings. Returns the counters that moved.
+    pub(crate) fn run_silently(
         &mut self,
         wish: &Wish,
         events_per_second: u32,
-        frame: &[u8],
-        times: u32,
-    ) -> BTreeMap<String, u64> {
+        frames: &[Vec<u8>],
+    ) -> Moved {
         self.wish = None;
         self.program
             .set_settings(&settings(wish, events_per_second))
             .unwrap();
-        self.clock
-            .set(&self.time(wish, clock_now().heartbeat_ns))
-            .unwrap();
-        self.program.test_run(Program::EDGE, frame, times).unwrap();
+        for frame in frames {
+            self.clock
+                .set(&self.time(wish, clock_now().heartbeat_ns))
+                .unwrap();
+            self.program.test_run(Program::EDGE, frame, 1).unwrap();
+        }
         self.moved()
     }
 
@@ -116,6 +125,15 @@ impl Edge {
             events.push(decode(&item));
         }
         events
+    }
+
+    fn drain_rejects(&mut self) -> Vec<FlowKey> {
+        let mut flows = Vec::new();
+        while let Some(item) = self.rejects.next() {
+            assert_eq!(item.len(), size_of::<Rejected>());
+            flows.push(flow_key(&item[8..]));
+        }
+        flows
     }
 
     /// How many instructions the verifier walked for each program.
@@ -171,7 +189,8 @@ impl Edge {
         self.counters[Counter::Packets as usize]
     }
 
-    fn moved(&mut self) -> BTreeMap<String, u64> {
+    /// What was counted since it was last asked.
+    pub(crate) fn moved(&mut self) -> Moved {
         let now = self.program.counters().unwrap();
         let before = std::mem::replace(&mut self.counters, now);
         let moved = named(&self.counters).zip(named(&before));
@@ -211,7 +230,7 @@ fn settings(wish: &Wish, events_per_second: u32) -> Settings {
         deny_legacy: u32::from(wish.deny_legacy),
         policy_complete: u32::from(wish.policy_complete),
         events_per_second,
-        answers_per_second: u32::MAX,
+        answers_per_second: wish.answers_per_second,
         secret: [0x0123_4567_89ab_cdef, 0x0f1e_2d3c_4b5a_6978],
         ..Settings::default()
     }
@@ -235,19 +254,24 @@ fn decode(bytes: &[u8]) -> Event {
     assert_eq!(bytes.len(), size_of::<Event>());
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
     let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-    let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap());
-    let address = |at: usize| std::array::from_fn(|word| u32_at(at + 4 * word));
     Event {
         monotonic_ns: u64_at(0),
         key_id: KeyId(u64_at(8)),
-        flow: FlowKey {
-            client: address(16),
-            server: address(32),
-            client_port_be: u16_at(48),
-            server_port_be: u16_at(50),
-            padding: u32_at(52),
-        },
+        flow: flow_key(&bytes[16..]),
         reason: u32_at(56),
         payload_bytes: u32_at(60),
+    }
+}
+
+fn flow_key(bytes: &[u8]) -> FlowKey {
+    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap());
+    let address = |at: usize| std::array::from_fn(|word| u32_at(at + 4 * word));
+    FlowKey {
+        client: address(0),
+        server: address(16),
+        client_port_be: u16_at(32),
+        server_port_be: u16_at(34),
+        padding: u32_at(36),
     }
 }

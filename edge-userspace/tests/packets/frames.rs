@@ -1,26 +1,46 @@
-//! Frames that are not in the data: around captured hellos, and changed at random.
+//! Frames that are not in the data: around hellos, and changed at random.
 
-use std::path::Path;
+use super::generated::Random;
+use edge_common::flow::FlowKey;
 
 /// Below this a frame lies in one buffer: a page less the kernel's room around it.
 pub(crate) const ONE_BUFFER: usize = 3400;
 
-/// The hellos of real clients, which edge-common keeps, by name.
-pub(crate) fn captured_hellos() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../edge-common/tests/hellos");
-    let mut hellos: Vec<_> = (folder.read_dir().unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "hex"))
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let digits: String = text.lines().filter(|line| !line.starts_with('#')).collect();
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            (name, hex::decode(digits).unwrap())
-        })
-        .collect();
-    hellos.sort();
-    assert!(hellos.len() >= 20);
-    hellos
+/// TCP sequence number of the first byte that a client sends.
+pub(crate) const FIRST: u32 = 0x0102_0304;
+
+/// A client's segment, its payload `offset` bytes behind the first, checksums left to
+/// offload.
+pub(crate) fn segment(version: u8, offset: usize, payload: &[u8]) -> Vec<u8> {
+    let mut frame = if version == 4 {
+        ipv4(payload)
+    } else {
+        ipv6(payload)
+    };
+    let sequence = FIRST.wrapping_add(offset as u32).to_be_bytes();
+    let at = frame.len() - payload.len() - 16;
+    frame[at..at + 4].copy_from_slice(&sequence);
+    frame
+}
+
+/// What opens a connection of this client, server and ports.
+pub(crate) fn syn(flow: &FlowKey) -> Vec<u8> {
+    let bytes = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_ne_bytes()).collect() };
+    let mut frame;
+    if flow.client[..3] == [0, 0, FlowKey::MAPPED] && flow.server[..3] == [0, 0, FlowKey::MAPPED] {
+        frame = ipv4(&[]);
+        frame[26..30].copy_from_slice(&bytes(&flow.client[3..]));
+        frame[30..34].copy_from_slice(&bytes(&flow.server[3..]));
+    } else {
+        frame = ipv6(&[]);
+        frame[22..38].copy_from_slice(&bytes(&flow.client));
+        frame[38..54].copy_from_slice(&bytes(&flow.server));
+    }
+    let at = frame.len() - 20;
+    frame[at..at + 2].copy_from_slice(&flow.client_port_be.to_ne_bytes());
+    frame[at + 2..at + 4].copy_from_slice(&flow.server_port_be.to_ne_bytes());
+    frame[at + 13] = 2;
+    frame
 }
 
 /// A client's segment over IPv4, checksums left to offload.
@@ -48,44 +68,23 @@ fn tcp(mut frame: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// SplitMix64: a seed gives the same frames everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+/// One change to a frame: of a byte, a bit, the length; half of them within the headers.
+pub(crate) fn change(random: &mut Random, frame: &mut Vec<u8>) {
+    if frame.is_empty() {
+        return;
     }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-
-    /// One change: of a byte, a bit, the length; half of them within the headers.
-    pub(crate) fn change(&mut self, frame: &mut Vec<u8>) {
-        if frame.is_empty() {
-            return;
-        }
-        let reach = if self.below(2) == 0 {
-            frame.len().min(80)
-        } else {
-            frame.len()
-        };
-        let at = self.below(reach);
-        match self.below(8) {
-            0 | 1 => frame[at] = self.next() as u8,
-            2 | 3 => frame[at] ^= 1 << self.below(8),
-            4 => frame[at] = *self.of(&[0, 1, 0x7f, 0x80, 0xff]),
-            5 => frame.insert(at, self.next() as u8),
-            6 => drop(frame.remove(at)),
-            _ => frame.truncate(self.below(frame.len() + 1)),
-        }
+    let reach = if random.below(2) == 0 {
+        frame.len().min(80)
+    } else {
+        frame.len()
+    };
+    let at = random.below(reach);
+    match random.below(8) {
+        0 | 1 => frame[at] = random.next() as u8,
+        2 | 3 => frame[at] ^= 1 << random.below(8),
+        4 => frame[at] = *random.of(&[0, 1, 0x7f, 0x80, 0xff]),
+        5 => frame.insert(at, random.next() as u8),
+        6 => drop(frame.remove(at)),
+        _ => frame.truncate(random.below(frame.len() + 1)),
     }
 }

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Writes the packet fixtures beside it: `python3 make.py`, or `--check` to compare.
 
-Each case of a file is a frame, the settings and the time under which the program sees it,
-and everything that must come of it: the XDP action, the frame afterwards when it is sent
-back, and every counter that moves (one that is not named must stand still).
+Each case of a file is one frame or several of one connection, the settings and the time
+under which the programs see them, and everything that must come of each.
 
     name, why   for people
     settings    what differs from keys.json's `settings`
-    packet      the frame, hex
-    lengths     instead of once whole: cut to each length from the first to the last
-    action      pass, tx or drop; a passed frame must be unchanged
-    output      the frame that is sent back, hex
-    counters    by name, how far each moves
+    lengths     instead of the one frame whole: cut to each length from the first to the last
+    steps       in order; the connection is new with the first
+      packet    the frame, hex
+      action    pass, tx or drop
+      output    the frame afterwards, hex; without it the frame must be unchanged
+      counters  by name, how far each moves (one that is not named must stand still)
 """
 
 import json
@@ -28,34 +28,51 @@ FILES = {}
 LEGACY = ("no_token", "acme_challenge")
 REJECTS = ("token_malformed", "token_duplicate", "key_unknown", "tag_wrong", "key_revoked",
            "key_not_yet_valid", "key_expired", "token_expired", "token_from_future", "legacy_denied")
-UNDECIDED = ("incomplete", "record_fragmented", "hello_malformed", "hello_too_long", "not_linear",
-             "policy_incomplete", "heartbeat_stale")
+UNDECIDED = ("record_fragmented", "hello_malformed", "hello_too_long", "hello_oversize", "out_of_order",
+             "not_linear", "policy_incomplete", "heartbeat_stale")
 
 
-def case(file, name, packet, reason, why="", output=None, lengths=None, **settings):
-    kind = settings.get("answer", "alert")
+def step(packet, reason, output=None, kind="alert", resumed=False, first=False):
+    """What a frame comes to. `output`: the frame that is sent back, or up in its place.
+    `first`: the server is freed before the client is told."""
     counters = {"packets": 1, reason: 1}
     action = "pass"
     if reason == "accepted" or reason in LEGACY + REJECTS + UNDECIDED:
         counters |= {"hellos": 1, "events_sent": 1}
+        if resumed:
+            counters["hellos_resumed"] = 1
     if reason in REJECTS:
-        action = "drop" if kind == "drop" else "tx"
+        counters["answered_up" if first else f"answered_{kind}"] = 1
+        action = "pass" if first or kind == "drop" else "tx"
+    elif reason == "rejected_again":
         counters[f"answered_{kind}"] = 1
+        action = "drop" if kind == "drop" else "tx"
+    made = {"packet": packet.hex(), "action": action}
+    if action == "tx" or reason in REJECTS or reason == "reject_closed":
+        made["output"] = output.hex()
+    made["counters"] = counters
+    return made
+
+
+def sequence(file, name, steps, why="", lengths=None, **settings):
+    """A case of several frames."""
     made = {"name": name}
     if why:
         made["why"] = why
     if settings:
         made["settings"] = settings
-    made["packet"] = packet.hex()
     if lengths:
         made["lengths"] = lengths
-    made["action"] = action
-    if action == "tx":
-        made["output"] = output.hex()
-    made["counters"] = counters
+    made["steps"] = steps
     cases = FILES.setdefault(file, [])
     assert name not in [other["name"] for other in cases], name
     cases.append(made)
+
+
+def case(file, name, packet, reason, why="", output=None, lengths=None, **settings):
+    """A case of one frame."""
+    kind = settings.get("answer", "alert")
+    sequence(file, name, [step(packet, reason, output, kind)], why, lengths, **settings)
 
 
 GOOD = hello([b"h2", b"http/1.1", token()])
@@ -132,11 +149,31 @@ def headers():
     for protocol, name in ((17, "UDP"), (1, "ICMP"), (47, "GRE"), (50, "ESP"), (132, "SCTP"), (4, "IPv4 in IPv4")):
         passed(f"IPv4, {name}", ethernet(ipv4(segment, protocol=protocol)), "other_protocol")
     segment6 = tcp(BAD, CLIENT6, SERVER6)
-    extension = bytes([6, 0]) + bytes(6)
-    for following, name in ((0, "hop-by-hop options"), (43, "routing"), (60, "destination options"),
-                            (51, "authentication"), (135, "mobility"), (59, "no next header"), (253, "an unknown header")):
-        passed(f"IPv6, {name}", ethernet(ipv6(extension + segment6, following=following)), "other_protocol",
-               "extension headers are not followed")
+    good6 = tcp(GOOD, CLIENT6, SERVER6)
+    followed = {0: "hop-by-hop options", 43: "routing", 60: "destination options"}
+    for kind, name in followed.items():
+        accepted(f"IPv6, {name}", extended([kind], good6))
+        accepted(f"IPv6, {name} of 40 bytes", extended([kind], good6, body=bytes(38)))
+        case("headers", f"IPv6, a flipped tag behind {name}", extended([kind], segment6), "tag_wrong",
+             output=answer("alert", len(BAD), 6))
+    accepted("IPv6, four extension headers", extended([0, 60, 43, 60], good6), "as many as RFC 8200 section 4.1 orders")
+    passed("IPv6, five extension headers", extended([0, 60, 43, 60, 60], segment6), "other_protocol")
+    passed("IPv6, routing that is not at its end", extended([43], segment6, segments_left=1), "other_protocol",
+           "the packet is on its way to another address")
+    accepted("IPv6, TCP begins at byte 318", extended([60], good6, body=bytes(262)))
+    passed("IPv6, TCP begins at byte 326", extended([60], segment6, body=bytes(270)), "other_protocol")
+    passed("IPv6, an extension header of 2,048 bytes", extended([60], segment6, body=bytes(2046)), "other_protocol")
+    passed("IPv6, a fragment behind extension headers", extended([0, 60, 44], segment6, body=bytes(6)), "ip_fragment")
+    passed("IPv6, a fragment behind four extension headers", extended([0, 60, 43, 60, 44], segment6, body=bytes(6)), "ip_fragment")
+    passed("IPv6, UDP behind an extension header",
+           ethernet(ipv6(extension_header(17, 0) + segment6, following=0)), "other_protocol")
+    for kind, name in ((51, "authentication"), (135, "mobility"), (59, "no next header"), (253, "an unknown header"), (50, "ESP")):
+        passed(f"IPv6, {name}", extended([kind], segment6), "other_protocol", "not on the list of those that are followed")
+        passed(f"IPv6, {name} behind hop-by-hop options", extended([0, kind], segment6), "other_protocol")
+    short = extended([0, 60], segment6)
+    case("headers", "IPv6, cut within its extension headers", short, "header_truncated", lengths=[14 + 40, 14 + 40 + 15 + 20])
+    passed("IPv6, an extension header beyond the payload's length",
+           ethernet(ipv6(extension_header(6, 0, bytes(30)) + segment6, following=0, length=16)), "header_truncated")
     for following, name in ((17, "UDP"), (58, "ICMPv6")):
         passed(f"IPv6, {name}", ethernet(ipv6(segment6, following=following)), "other_protocol")
 
@@ -168,9 +205,11 @@ def headers():
         passed(name, ethernet(packet, kind=kind), "header_truncated")
     passed("IPv4, a header of 15 words over a segment of 5",
            ethernet(ipv4(segment, ihl=15)), "other_port", "the ports are looked for where the header says")
-    passed("IPv4, total length cuts the payload", ethernet(ipv4(segment, total=20 + 20 + 100)), "incomplete")
+    passed("IPv4, total length cuts the payload", ethernet(ipv4(segment, total=20 + 20 + 100)), "hello_begun",
+           "what lies behind the packet's end is no payload")
     passed("TCP, a header of 15 words over a hello", ethernet(ipv4(tcp(BAD, CLIENT4, SERVER4, offset=15))), "not_hello")
-    passed("IPv6 jumbogram's length of 0 with a hop-by-hop header", ethernet(ipv6(extension + segment6, following=0, length=0)), "other_protocol")
+    passed("IPv6 jumbogram's length of 0 with a hop-by-hop header", 
+           ethernet(ipv6(extension_header(6, 0) + segment6, following=0, length=0)), "header_truncated")
 
 
 def spoil(packet, at):
@@ -204,10 +243,9 @@ def truncated():
 
 def hellos():
     def judged(name, payload, reason, why="", **settings):
-        kind = settings.get("answer", "alert")
         for version in (4, 6):
             case("hellos", f"IPv{version}, {name}", frame(payload, version), reason, why,
-                 output=answer(kind, len(payload), version), **settings)
+                 output=answer("alert", len(payload), version), **settings)
 
     offering = lambda *names: hello([b"h2", *names])
     judged("a valid token", GOOD, "accepted")
@@ -268,7 +306,8 @@ def hellos():
     judged("a malformed token, the policy incomplete", offering(b"ezl1-"), "token_malformed", policy_complete=False)
     judged("a valid token, the policy incomplete", GOOD, "accepted", policy_complete=False)
 
-    for payload, what in ((GOOD, "a valid token"), (BAD, "a flipped tag"), (PLAIN, "no token"), (PLAIN[:80], "part of a hello")):
+    judged("part of a hello, the heartbeat stale", PLAIN[:80], "hello_begun", "followed without a clock", heartbeat="stale")
+    for payload, what in ((GOOD, "a valid token"), (BAD, "a flipped tag"), (PLAIN, "no token")):
         judged(f"{what}, the heartbeat stale", payload, "heartbeat_stale", heartbeat="stale")
         judged(f"{what}, no heartbeat ever", payload, "heartbeat_stale", heartbeat="never")
     judged("no token, legacy denied, the heartbeat stale", PLAIN, "heartbeat_stale", heartbeat="stale", deny_legacy=True)
@@ -279,11 +318,11 @@ def hellos():
     whole = message([b"h2", token(flip=1)])
     judged("a hello in two records", record(whole[:100]) + record(whole[100:]), "record_fragmented")
     judged("a record that ends within the handshake header", record(whole[:3]) + record(whole[3:]), "record_fragmented")
-    judged("the first half of a hello", BAD[:200], "incomplete")
-    judged("a hello without its last byte", BAD[:-1], "incomplete")
-    judged("the first byte of a hello", BAD[:1], "incomplete")
-    judged("the first five bytes of a hello", BAD[:5], "incomplete")
-    judged("a hello of two segments, the first", hello([b"h2", token(flip=1)], after=[(0xABCD, bytes(1300))])[:1448], "incomplete")
+    judged("the first half of a hello", BAD[:200], "hello_begun")
+    judged("a hello without its last byte", BAD[:-1], "hello_begun")
+    judged("the first byte of a hello", BAD[:1], "hello_begun")
+    judged("the first five bytes of a hello", BAD[:5], "hello_begun")
+    judged("a hello of two segments, the first", hello([b"h2", token(flip=1)], after=[(0xABCD, bytes(1300))])[:1448], "hello_begun")
 
     twice = [*PLAIN_EXTENSIONS, (16, alpn([b"h2"])), (16, alpn([token(flip=1)]))]
     for name, payload in {
@@ -299,10 +338,14 @@ def hellos():
         "two messages in its record": record(message([token(flip=1)]) + b"\x00\x00\x00\x00"),
     }.items():
         judged(f"a malformed hello: {name}", payload, "hello_malformed", "undecided: TLS will say decode_error")
-    judged("48 extensions and names", hello([*[b"x"] * 41, token(flip=1)]), "tag_wrong")
-    judged("49 extensions and names", hello([*[b"x"] * 42, token(flip=1)]), "hello_too_long")
-    judged("60 extensions before ALPN",
-           hello(extensions=[(1000 + i, b"") for i in range(60)] + [(16, alpn([token(flip=1)]))]), "hello_too_long")
+    for count in (28, 29, 30, 31, 32, 33, 60, 64, 192):
+        judged(f"{count} extensions and names", hello([*[b"x"] * (count - 7), token(flip=1)]), "tag_wrong")
+    judged("193 extensions and names", hello([*[b"x"] * 186, token(flip=1)]), "hello_too_long")
+    for count in (60, 190):
+        judged(f"{count} extensions before ALPN",
+               hello(extensions=[(1000 + i, b"") for i in range(count)] + [(16, alpn([token(flip=1)]))]), "tag_wrong")
+    judged("191 extensions before ALPN and two names",
+           hello(extensions=[(1000 + i, b"") for i in range(191)] + [(16, alpn([b"h2", token(flip=1)]))]), "hello_too_long")
 
     for name, payload in {
         "application data": record(bytes(1000), 23),
@@ -323,10 +366,11 @@ def hellos():
 
 
 def big():
-    """Frames that do not fit one buffer: their later part is not linear."""
+    """Frames that do not fit one buffer."""
     for version in (4, 6):
         late = hello(extensions=[(21, bytes(3600)), (16, alpn([b"h2", token(flip=1)]))])
-        case("big", f"IPv{version}, the token beyond the first buffer", frame(late, version), "not_linear")
+        case("big", f"IPv{version}, the token beyond the first buffer", frame(late, version), "tag_wrong",
+             output=answer("alert", len(late), version))
         early = hello([b"h2", token(flip=1)], after=[(21, bytes(3600))])
         case("big", f"IPv{version}, a bad token, then padding into the second buffer", frame(early, version),
              "tag_wrong", output=answer("alert", len(early), version))
@@ -337,6 +381,250 @@ def big():
              "tag_wrong", output=answer("alert", len(behind), version))
         case("big", f"IPv{version}, a bad token in two buffers, reset", frame(early, version), "tag_wrong",
              output=answer("rst", len(early), version), answer="rst")
+    for size in (8900, 15000, 16389):
+        room = size - len(hello([b"h2", token()], after=[(21, b"")]))
+        first, last = [(21, bytes(room)), (16, alpn([b"h2", token(flip=1)]))], [(16, alpn([b"h2", token(flip=1)])), (21, bytes(room))]
+        for place, extensions in (("last", first), ("first", last)):
+            bad = hello(extensions=[*PLAIN_EXTENSIONS, *extensions])
+            assert len(bad) == size
+            case("big", f"a hello of {size} bytes in one frame, the token {place}", frame(bad), "tag_wrong",
+                 output=answer("alert", len(bad)))
+            case("big", f"a hello of {size} bytes in one frame, the token {place}, its last byte not there",
+                 frame(bad)[:-1], "not_linear")
+
+
+def split(payload, *cuts):
+    """The parts of a payload with where each begins."""
+    edges = [0, *cuts, len(payload)]
+    return [(start, payload[start:end]) for start, end in zip(edges, edges[1:])]
+
+
+SEQ = 0x10000000
+
+
+def flows():
+    """Hellos over several segments: what each segment comes to."""
+    def at(offset, payload, version=4, **more):
+        return frame(payload, version, seq=(SEQ + offset) & 0xFFFFFFFF, **more)
+
+    def whole(name, payload, reason, cuts, version=4, why="", **settings):
+        """In order, each once."""
+        parts = split(payload, *cuts)
+        steps = [step(at(offset, part, version), "hello_continued" if offset else "hello_begun") for offset, part in parts[:-1]]
+        offset, part = parts[-1]
+        steps.append(step(at(offset, part, version), reason, resumed=True,
+                          output=answer("alert", len(part), version, seq=SEQ + offset)))
+        sequence("flows", name, steps, why, **settings)
+
+    in_two, end = len(GOOD) // 2, len(GOOD)
+    for version in (4, 6):
+        for name, payload, reason in (("a valid token", GOOD, "accepted"), ("a flipped tag", BAD, "tag_wrong"), ("no token", PLAIN, "no_token")):
+            whole(f"IPv{version}, {name} in two", payload, reason, [in_two], version)
+            whole(f"IPv{version}, {name}, cut after the first byte", payload, reason, [1], version)
+            whole(f"IPv{version}, {name}, cut before the last byte", payload, reason, [len(payload) - 1], version)
+            whole(f"IPv{version}, {name} in three", payload, reason, [100, 150], version)
+    token_at = BAD.index(b"ezl1-")
+    padding_first = [(21, b"\x5a" * 5000), *PLAIN_EXTENSIONS]
+    for offset in (-1, 0, 1, 3, 5, 30, 60):
+        whole(f"cut {offset} bytes into the token's name", BAD, "tag_wrong", [token_at + offset])
+    whole("a post-quantum hello", hello([b"h2", token()], after=[(0xABCD, bytes(1300))]), "accepted", [1448])
+    whole("a token that straddles a post-quantum hello's cut",
+          hello(extensions=[(51, bytes(1300)), *PLAIN_EXTENSIONS[:4], (16, alpn([b"h2", token()]))]), "accepted", [1440])
+
+    def in_segments(size, count, flip=0):
+        room = size - len(hello([b"h2", token(flip=flip)], after=[(21, b"")]))
+        payload = hello([b"h2", token(flip=flip)], after=[(21, bytes(room))])
+        assert len(payload) == size
+        return payload, [size * i // count for i in range(1, count)]
+
+    for size, count in ((1200, 12), (16389, 12), (15000, 2), (9000, 7)):
+        for flip, reason in ((0, "accepted"), (1, "tag_wrong")):
+            payload, cuts = in_segments(size, count, flip)
+            whole(f"{size} bytes in {count} segments, {reason}", payload, reason, cuts)
+    payload, cuts = in_segments(1300, 13)
+    parts = split(payload, *cuts)
+    steps = [step(at(offset, part), "hello_continued" if offset else "hello_begun") for offset, part in parts[:11]]
+    steps.append(step(at(*parts[11]), "hello_oversize", resumed=True))
+    steps.append(step(at(*parts[12]), "not_hello"))
+    sequence("flows", "13 segments", steps, "as many as 12 are followed; then userspace decides")
+
+    middle = [(0, BAD[:150]), (150, BAD[150:])]
+    first, second = (at(*part) for part in middle)
+    begun = step(first, "hello_begun")
+    refused = step(second, "tag_wrong", resumed=True, output=answer("alert", len(BAD) - 150, seq=SEQ + 150))
+    good_first, good_second = at(0, GOOD[:150]), at(150, GOOD[150:])
+    accepted = step(good_second, "accepted", resumed=True)
+    sequence("flows", "the first segment twice", [begun, step(first, "retransmitted"), refused])
+    sequence("flows", "the first segment again, shorter and then longer",
+             [begun, step(at(0, BAD[:80]), "retransmitted"), step(at(20, BAD[20:150]), "retransmitted"),
+              step(at(0, BAD[:190]), "hello_continued"),
+              step(at(190, BAD[190:]), "tag_wrong", resumed=True, output=answer("alert", len(BAD) - 190, seq=SEQ + 190))])
+    sequence("flows", "the whole hello again after its first segment",
+             [begun, step(at(0, BAD), "tag_wrong", resumed=True, output=answer("alert", len(BAD)))],
+             "a client that sends again from its oldest byte")
+    for overlap in (1, 40, 149):
+        sequence("flows", f"the second segment overlaps the first by {overlap} bytes",
+                 [begun, step(at(150 - overlap, BAD[150 - overlap:]), "tag_wrong", resumed=True,
+                              output=answer("alert", len(BAD) - 150 + overlap, seq=SEQ + 150 - overlap))])
+    other = bytes(b ^ 0x20 for b in BAD[120:150])
+    sequence("flows", "the overlap says something else", [begun, step(at(120, other + GOOD[150:]), "accepted", resumed=True)],
+             "the first copy counts, as in the stack: the second one's tag is good")
+    sequence("flows", "both segments again, accepted",
+             [step(good_first, "hello_begun"), accepted, step(good_first, "retransmitted"), step(good_second, "retransmitted"),
+              step(at(0, GOOD), "retransmitted")])
+    sequence("flows", "one segment again, accepted", [step(frame(GOOD), "accepted"), step(frame(GOOD), "retransmitted")])
+    sequence("flows", "a keep-alive of a byte that is there already",
+             [step(good_first, "hello_begun"), step(at(149, b"\0"), "retransmitted"), accepted])
+    sequence("flows", "pure acknowledgements between the segments",
+             [step(good_first, "hello_begun"), step(at(150, b"", flags=ACK), "no_payload"), accepted])
+
+    sequence("flows", "the second segment before the first",
+             [step(second, "not_hello"), begun, refused], "the first alone can be told; the second comes again, or does not")
+    late = step(at(250, BAD[250:]), "out_of_order", resumed=True)
+    sequence("flows", "the third segment before the second",
+             [begun, late, step(at(150, BAD[150:250]), "retransmitted"), step(at(0, BAD), "retransmitted"), step(second, "retransmitted")],
+             "given up undecided, and never refused afterwards")
+    sequence("flows", "a gap of one byte", [begun, step(at(151, BAD[151:]), "out_of_order", resumed=True)])
+    sequence("flows", "far ahead of its hello", [begun, step(at(1 << 19, BAD), "out_of_order", resumed=True)])
+    sequence("flows", "a hello so far on that its connection is another",
+             [step(frame(GOOD), "accepted"), step(at(1 << 20, BAD), "tag_wrong", output=answer("alert", len(BAD), seq=SEQ + (1 << 20)))],
+             "the SYN between them was not seen")
+    sequence("flows", "a hello before the first byte of the old one",
+             [step(frame(GOOD), "accepted"), step(at(-5000, BAD), "tag_wrong", output=answer("alert", len(BAD), seq=SEQ - 5000))])
+
+    ccs = record(b"\x01", 20)
+
+    sequence("flows", "a second hello after HelloRetryRequest",
+             [step(frame(GOOD), "accepted"), step(at(end, ccs + GOOD), "not_hello"), step(at(end + 1000, record(bytes(100), 23)), "not_hello")],
+             "change_cipher_spec stands before it")
+    sequence("flows", "a second hello after HelloRetryRequest, in a segment of its own",
+             [step(frame(GOOD), "accepted"), step(at(end, ccs), "not_hello"), step(at(end + 6, GOOD), "hello_again")])
+    sequence("flows", "a second hello that is worse",
+             [step(frame(GOOD), "accepted"), step(at(end, BAD), "hello_again")], "userspace sees both; the kernel counts one")
+    sequence("flows", "a second hello in two",
+             [step(frame(GOOD), "accepted"), step(at(end, GOOD[:150]), "hello_again"), step(at(end + 150, GOOD[150:]), "not_hello")])
+    sequence("flows", "data after a split hello",
+             [step(good_first, "hello_begun"), accepted, step(at(end, record(bytes(100), 23)), "not_hello")])
+    sequence("flows", "data in the hello's last segment",
+             [step(good_first, "hello_begun"), step(at(150, GOOD[150:] + record(bytes(100), 23)), "accepted", resumed=True),
+              step(at(end, record(bytes(100), 23)), "retransmitted")])
+
+    syn = frame(b"", flags=SYN, seq=SEQ - 1)
+    sequence("flows", "a new connection after one that was accepted",
+             [step(frame(GOOD), "accepted"), step(syn, "no_payload"), step(frame(BAD), "tag_wrong", output=answer("alert", len(BAD)))])
+    sequence("flows", "a new connection after half a hello",
+             [begun, step(syn, "no_payload"), step(second, "not_hello"), step(frame(GOOD), "accepted")])
+    sequence("flows", "a new connection after one that was refused",
+             [step(frame(BAD), "tag_wrong", output=answer("alert", len(BAD))), step(syn, "no_payload"), step(frame(GOOD), "accepted"),
+              step(at(end, record(bytes(10), 23)), "not_hello")])
+    sequence("flows", "a SYN with data in the middle",
+             [step(good_first, "hello_begun"), step(frame(GOOD, flags=SYN, seq=SEQ - 1), "syn_payload"), step(good_second, "not_hello")])
+    sequence("flows", "another client port is another connection",
+             [begun, step(at(150, BAD[150:], sport=50001), "not_hello"), step(at(0, GOOD, sport=50001), "accepted"), refused])
+    sequence("flows", "another server port is another connection",
+             [begun, step(at(150, BAD[150:], dport=8443), "not_hello"), refused])
+    other_client = {"sport": 50001}
+    for offset in (1, 30, 60):
+        cut = token_at + offset
+        other = hello([b"h2", b"http/1.1", token(nonce=b"\xee" * 8)])
+        other_cut = other.index(b"ezl1-") + 45
+        sequence("flows", f"two hellos, segment by segment in turn, one cut {offset} bytes into the token's name",
+                 [step(at(0, BAD[:cut]), "hello_begun"), step(at(0, other[:other_cut], **other_client), "hello_begun"),
+                  step(at(cut, BAD[cut:]), "tag_wrong", resumed=True, output=answer("alert", len(BAD) - cut, seq=SEQ + cut)),
+                  step(at(other_cut, other[other_cut:], **other_client), "accepted", resumed=True)],
+                 "each goes on from its own bytes")
+        sequence("flows", f"a hello in one frame between the segments of another, cut {offset} bytes into the token's name",
+                 [step(at(0, GOOD[:cut]), "hello_begun"), step(at(0, hello(extensions=padding_first), **other_client), "no_token"),
+                  step(at(cut, GOOD[cut:]), "accepted", resumed=True)])
+    sequence("flows", "fragments between the segments",
+             [begun, step(ethernet(ipv4(tcp(BAD[150:], CLIENT4, SERVER4, seq=SEQ + 150), fragment=0x2000)), "ip_fragment"), refused])
+    sequence("flows", "segments with and without a VLAN tag are of one connection",
+             [begun, step(at(150, BAD[150:], tags=[DOT1Q]), "tag_wrong", resumed=True,
+                          output=answer("alert", len(BAD) - 150, tags=[DOT1Q], seq=SEQ + 150))])
+
+    wrapping = 0xFFFFFFFF - 99
+    sequence("flows", "sequence numbers wrap within the hello",
+             [step(frame(BAD[:150], seq=wrapping), "hello_begun"), step(frame(BAD[:150], seq=wrapping), "retransmitted"),
+              step(frame(BAD[140:], seq=40), "tag_wrong", resumed=True, output=answer("alert", len(BAD) - 140, seq=40))])
+    sequence("flows", "sequence numbers wrap at a cut",
+             [step(frame(GOOD[:150], seq=(1 << 32) - 150), "hello_begun"), step(frame(GOOD[150:], seq=0), "accepted", resumed=True)])
+
+    sequence("flows", "malformed from its second segment on",
+             [step(at(0, GOOD[:60]), "hello_begun"), step(at(60, b"\xff" * 200), "hello_malformed", resumed=True), step(at(260, b"\0"), "not_hello")])
+    sequence("flows", "no TLS from its second byte on",
+             [step(at(0, b"\x16"), "hello_begun"), step(at(1, b"\x02" + GOOD[2:]), "not_hello"), step(at(end + 100, b"\x17\3\3"), "not_hello")],
+             "nothing of it is remembered")
+    sequence("flows", "a second segment that is not all there",
+             [begun, step(second[:-1], "not_linear", resumed=True), step(second, "retransmitted")])
+    twice = record(message([b"h2", token(flip=1)])[:100]) + record(message([b"h2", token(flip=1)])[100:])
+    sequence("flows", "two records, cut at their border",
+             [step(at(0, twice[:105]), "record_fragmented"), step(at(105, twice[105:]), "hello_again")],
+             "the second record begins as a hello does")
+    sequence("flows", "a stale heartbeat at the second segment",
+             [begun, step(second, "heartbeat_stale", resumed=True)], heartbeat="stale")
+    many = hello([*[b"x"] * 186, token(flip=1)])
+    sequence("flows", "too many names over two segments",
+             [step(at(0, many[:300]), "hello_begun"), step(at(300, many[300:]), "hello_too_long", resumed=True)])
+
+
+def rejects():
+    """What follows a refusal, and the order of answers."""
+    size = len(BAD)
+    for version in (4, 6):
+        def at(offset, payload, **more):
+            return frame(payload, version, seq=SEQ + offset, **more)
+
+        def sequenced(name, steps, why="", **settings):
+            sequence("rejects", f"IPv{version}, {name}", steps, why, **settings)
+
+        refused = step(at(0, BAD), "tag_wrong", output=answer("alert", size, version))
+        ended = reset_up(version, seq=SEQ, ack=0x20000000)
+        acknowledged = at(size, b"", ack=0x20000008, flags=ACK)
+        closed = step(acknowledged, "reject_closed", output=ended)
+        sequenced("the client acknowledges alert and FIN", [refused, closed, step(acknowledged, "no_payload")],
+                  "its acknowledgement becomes the server's reset")
+        for ack in (0x20000000, 0x20000007, 0x20000009):
+            sequenced(f"the client acknowledges {ack - 0x20000000} bytes",
+                      [refused, step(at(size, b"", ack=ack, flags=ACK), "no_payload"), closed],
+                      "only the exact one: another may be a new connection's")
+        sequenced("the client's FIN", [refused, step(at(size, b"", ack=0x20000008, flags=FIN | ACK), "reject_closed", output=ended)])
+        sequenced("the client's reset", [refused, step(at(size, b"", flags=RST), "reject_closed", output=ended)])
+        sequenced("the hello again", [refused, step(at(0, BAD), "rejected_again", output=answer("alert", size, version)), closed])
+        sequenced("the hello again after the end", [refused, closed, step(at(0, BAD), "rejected_again", output=answer("alert", size, version))])
+        sequenced("a part of the hello again",
+                  [refused, step(at(100, BAD[100:]), "rejected_again", output=answer("alert", size - 100, version, seq=SEQ + 100)),
+                   step(at(0, BAD[:100]), "rejected_again", output=answer("alert", size, version))],
+                  "all of it is acknowledged, whatever part comes again")
+        sequenced("more data", [refused, step(at(size, b"abc"), "rejected_again", output=answer("alert", 3, version, seq=SEQ + size))])
+        sequenced("a good hello on a refused connection",
+                  [refused, step(at(size, GOOD), "rejected_again", output=answer("alert", len(GOOD), version, seq=SEQ + size))])
+        second = size - 150
+        split_refused = [step(at(0, BAD[:150]), "hello_begun"),
+                         step(at(150, BAD[150:]), "tag_wrong", resumed=True, output=answer("alert", second, version, seq=SEQ + 150))]
+        sequenced("refused in its second segment, which comes again",
+                  [*split_refused, step(at(150, BAD[150:]), "rejected_again", output=answer("alert", second, version, seq=SEQ + 150)),
+                   step(acknowledged, "reject_closed", output=reset_up(version, seq=SEQ + 150))],
+                  "the server has the first segment alone")
+        sequenced("refused in its second segment, and the first comes again",
+                  [*split_refused, step(at(0, BAD[:150]), "rejected_again", output=answer("alert", size, version))])
+        again = step(at(0, BAD), "rejected_again", output=answer("rst", size, version), kind="rst")
+        sequenced("by reset, again by reset", [step(at(0, BAD), "tag_wrong", output=answer("rst", size, version), kind="rst"), again], answer="rst")
+        sequenced("dropped: the server is freed, the client hears nothing",
+                  [step(at(0, BAD), "tag_wrong", output=ended, kind="drop"), step(at(0, BAD), "rejected_again", kind="drop")], answer="drop")
+        sequenced("dropped in its second segment",
+                  [step(at(0, BAD[:150]), "hello_begun"),
+                   step(at(150, BAD[150:]), "tag_wrong", resumed=True, output=reset_up(version, seq=SEQ + 150), kind="drop"),
+                   step(at(150, BAD[150:]), "rejected_again", kind="drop")], answer="drop")
+        sequenced("more than are answered at once: the server first, the client at its retransmission",
+                  [step(at(0, BAD), "tag_wrong", output=ended, first=True),
+                   step(at(0, BAD), "rejected_again", output=answer("alert", size, version))], answers_per_second=0)
+        stamped = at(0, BAD, options=USUAL)
+        sequenced("the answer to a retransmission has the retransmission's timestamps",
+                  [step(stamped, "tag_wrong", output=answer("alert", size, version, stamps=STAMPS)),
+                   step(at(0, BAD, options=NOP + NOP + timestamps(0x11223400, 0x55667700)), "rejected_again",
+                        output=answer("alert", size, version, stamps=(0x11223400, 0x55667700)))])
+        legacy = step(at(0, PLAIN), "legacy_denied", output=answer("alert", len(PLAIN), version))
+        sequenced("legacy denied, again", [legacy, step(at(0, PLAIN), "rejected_again", output=answer("alert", len(PLAIN), version))], deny_legacy=True)
 
 
 def answers():
@@ -362,7 +650,8 @@ def answers():
                          frame(BAD, version, tag, options=options), "tag_wrong",
                          output=answer(kind, len(BAD), version, tag, stamps=stamps), answer=kind)
         for number, tag in tags.items():
-            case("answers", f"drop, IPv{version}, {number}", frame(BAD, version, tag, options=USUAL), "tag_wrong", answer="drop")
+            case("answers", f"drop, IPv{version}, {number}", frame(BAD, version, tag, options=USUAL), "tag_wrong",
+                 output=reset_up(version, tag), answer="drop")
         more = {"seq": 0xFFFFFFFF - 20, "ack": 0xFFFFFFFF}
         for kind in ("alert", "rst"):
             case("answers", f"{kind}, IPv{version}, sequence numbers about to wrap", frame(BAD, version, **more),
@@ -405,7 +694,7 @@ def keys():
         "now_s": NOW,
         "ports": [443, 8443],
         "settings": {"answer": "alert", "deny_legacy": False, "policy_complete": True, "heartbeat": "fresh",
-                     "heartbeat_max_age_s": 3, "window_back_s": 30, "window_ahead_s": 5},
+                     "heartbeat_max_age_s": 3, "window_back_s": 30, "window_ahead_s": 5, "answers_per_second": 2**32 - 1},
         "keys": [{"key_id": key["id"].hex(), "mac_key": key["mac"].hex(), "not_before_s": key.get("not_before_s", 0),
                   "not_after_s": key.get("not_after_s", 2**64 - 1), "revoked": key.get("revoked", False)}
                  for key in KEYS.values()],
@@ -413,7 +702,7 @@ def keys():
 
 
 def main():
-    for make in (headers, truncated, hellos, big, answers):
+    for make in (headers, truncated, hellos, big, answers, flows, rejects):
         make()
     wanted = {"keys.json": json.dumps(keys(), indent=1) + "\n"}
     for file, cases in FILES.items():
@@ -426,7 +715,7 @@ def main():
                 stale.append(name)
         else:
             path.write_text(text)
-            print(f"{name}: {text.count('packet') } cases")
+            print(f"{name}: {text.count('packet')} frames")
     if stale:
         sys.exit(f"not what make.py makes: {', '.join(stale)}; run it without --check")
 

@@ -151,6 +151,23 @@ def ethernet(packet, tags=(), kind=None, source=CLIENT_MAC, destination=SERVER_M
 DOT1Q, QINQ = (0x8100, 7), (0x88A8, 3)
 
 
+def extension_header(following, kind, body=bytes(6), segments_left=0):
+    """An IPv6 extension header of `kind` before one of `following` (RFC 8200 section 4)."""
+    body += bytes(-(len(body) + 2) % 8)
+    if kind == 43:
+        body = bytes([body[0], segments_left]) + body[2:]
+    return bytes([following, (len(body) + 2) // 8 - 1]) + body
+
+
+def extended(kinds, segment, **more):
+    """An IPv6 packet with a header of each of these kinds before the segment."""
+    headers, following = b"", 6
+    for kind in reversed(kinds):
+        headers = extension_header(following, kind, **more) + headers
+        following = kind
+    return ethernet(ipv6(headers + segment, following=following))
+
+
 def frame(payload, version=4, tags=(), ip=None, **segment):
     """The usual case: a segment from the client in an Ethernet frame."""
     if version == 4:
@@ -179,3 +196,14 @@ def answer(kind, payload_bytes, version=4, tags=(), seq=0x10000000, ack=0x200000
     else:
         packet = ipv6(segment, server, client, hops=64)
     return ethernet(packet, tags, source=SERVER_MAC, destination=CLIENT_MAC)
+
+
+def reset_up(version=4, tags=(), seq=0x10000000, ack=0x20000000, sport=50000, dport=443):
+    """What the server is sent in the client's name: a reset at the sequence number it expects."""
+    client, server = (CLIENT4, SERVER4) if version == 4 else (CLIENT6, SERVER6)
+    segment = tcp(b"", client, server, sport=sport, dport=dport, seq=seq, ack=ack, flags=RST | ACK, window=0)
+    if version == 4:
+        packet = ipv4(segment, client, server, identification=0, ttl=64)
+    else:
+        packet = ipv6(segment, client, server, hops=64)
+    return ethernet(packet, tags)
