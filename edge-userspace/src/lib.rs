@@ -5,7 +5,8 @@
 //! goes) → [`relay`] (bytes untouched) → [`telemetry`].
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
-//! [`admin`] lets people look in, [`daemon`] puts the parts together, [`cli`] starts it.
+//! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
+//! together, [`cli`] starts it.
 
 pub mod admin;
 pub mod api;
@@ -13,6 +14,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod demo_model;
+pub mod ja4;
 pub mod kernel;
 pub mod keys;
 pub mod listener;
