@@ -430,6 +430,7 @@ fn check_explains_and_fails_with_places() {
     );
     assert_eq!(place.json("check --config edge.toml --json")["good"], true);
     check_reads_the_key_store(&place, good);
+    check_explains_who_is_believed_and_who_is_denied(&place, good);
     std::fs::write(place.path().join("edge.toml"), good).unwrap();
 
     std::fs::write(place.path().join("edge.toml"), format!("{good}\nx = 1\n")).unwrap();
@@ -449,6 +450,47 @@ fn check_explains_and_fails_with_places() {
     );
     let error = place.bad("check --config none.toml");
     assert!(error.starts_with("none.toml: cannot read"), "{error}");
+}
+
+fn check_explains_who_is_believed_and_who_is_denied(place: &Place, good: &str) {
+    let more = r#"
+[listen.proxy_protocol]
+addresses = ["127.0.0.1:8443"]
+trusted = ["10.0.0.0/24", "0.0.0.0/0"]
+
+[[clients.rules]]
+ja4 = "t13d1516h2_8daaf6152771_*"
+action = "allow"
+
+[[clients.rules]]
+ja4 = "t13*_*_*"
+action = "legacy"
+
+[[clients.rules]]
+ja4 = "*"
+action = "deny"
+"#;
+    std::fs::write(place.path().join("edge.toml"), format!("{good}{more}")).unwrap();
+    let output = place.edge("check --config edge.toml");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for line in [
+        "on 127.0.0.1:8443 a connection must begin with a PROXY header, and come from 10.0.0.0/24, 0.0.0.0/0",
+        "clients by their JA4 fingerprint, the first rule that matches:",
+        "  t13d1516h2_8daaf6152771_* is allowed as its token says",
+        "  t13*_*_* gets the legacy lane, whatever its token",
+        "  * is refused in its hello",
+        "  any other is allowed as its token says",
+    ] {
+        assert!(
+            text.contains(&format!("\n  {line}\n")),
+            "no {line} in {text}"
+        );
+    }
+    let warning = errors(&output);
+    assert!(
+        warning.contains("0.0.0.0/0 lets anyone say whose connection it is"),
+        "{warning}"
+    );
 }
 
 /// As the daemon does, so that a store that it would refuse fails the check.

@@ -75,7 +75,8 @@ impl Check {
 
 impl Check {
     fn good(&self, config: &config::Config, keys: &Keys) -> Outcome {
-        let warnings = keys.warnings(config);
+        let mut warnings = keys.warnings(config);
+        warnings.extend(trusting_anyone(config));
         let means = explain(config, keys);
         if self.json {
             return print_json(&json!({
@@ -143,15 +144,48 @@ impl Keys {
     }
 }
 
+fn trusting_anyone(config: &config::Config) -> Option<String> {
+    let mut trusted = config.listen.proxy_protocol.trusted.iter();
+    let all = trusted.find(|network| network.prefix_len() == 0)?;
+    Some(format!(
+        "listen.proxy_protocol.trusted: {all} lets anyone say whose connection it is; name the balancers' networks"
+    ))
+}
+
+/// Whose PROXY headers are believed, and where.
+fn proxy_protocol(config: &config::Config) -> Option<String> {
+    let proxy_protocol = &config.listen.proxy_protocol;
+    if proxy_protocol.addresses.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "on {} a connection must begin with a PROXY header, and come from {}",
+        listed(&proxy_protocol.addresses),
+        listed(&proxy_protocol.trusted),
+    ))
+}
+
+/// Each rule in order, and what holds for the rest.
+fn client_rules(config: &config::Config) -> Vec<String> {
+    let rules = &config.clients.rules;
+    if rules.is_empty() {
+        return Vec::new();
+    }
+    let mut lines =
+        vec!["clients by their JA4 fingerprint, the first rule that matches:".to_owned()];
+    lines.extend(rules.iter().map(|rule| format!("  {rule}")));
+    lines.push("  any other is allowed as its token says".to_owned());
+    lines
+}
+
+fn listed<T: ToString>(items: &[T]) -> String {
+    let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}
+
 /// What a configuration means, in a few lines.
 fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     let show = config::values::show_duration;
-    let addresses: Vec<_> = config
-        .listen
-        .addresses
-        .iter()
-        .map(ToString::to_string)
-        .collect();
     let interfaces = match &config.kernel.interfaces[..] {
         [] => "the interfaces of those addresses".to_owned(),
         names => names.join(", "),
@@ -185,7 +219,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     let mut lines = vec![
         format!(
             "listens on {} with {} threads, at most {} connections",
-            addresses.join(", "),
+            listed(&config.listen.addresses),
             config.listen.threads,
             config.listen.max_connections,
         ),
@@ -220,6 +254,8 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
             show(config.listen.drain_timeout),
         ),
     ];
+    lines.extend(proxy_protocol(config));
+    lines.extend(client_rules(config));
     lines.extend(certificate(config));
     lines
 }

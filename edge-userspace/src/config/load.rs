@@ -55,9 +55,9 @@ fn read(file: &Path) -> Result<String, Error> {
 
 /// Builds the configuration. Where a value is wrong or missing, which is a problem already,
 /// an empty one stands in, so that the rest is checked too.
-struct Loader<'p, 'a> {
-    values: Values,
-    problems: &'p mut Problems<'a>,
+pub(super) struct Loader<'p, 'a> {
+    pub(super) values: Values,
+    pub(super) problems: &'p mut Problems<'a>,
 }
 
 impl Loader<'_, '_> {
@@ -70,6 +70,7 @@ impl Loader<'_, '_> {
             legacy: Legacy {
                 deny: self.boolean("legacy.deny"),
             },
+            clients: self.clients(),
             upstream: self.upstream(),
             api: self.api(),
             admin: self.admin(),
@@ -94,8 +95,10 @@ impl Loader<'_, '_> {
             .and_then(|threads| NonZeroUsize::new(threads as usize))
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN);
+        let addresses: Vec<_> = addresses.into_iter().map(|(address, _)| address).collect();
+        let proxy_protocol = self.proxy_protocol(&addresses);
         Listen {
-            addresses: addresses.into_iter().map(|(address, _)| address).collect(),
+            addresses,
             threads,
             backlog: self.integer("listen.backlog") as u32,
             handshake_timeout: self.duration("listen.handshake_timeout"),
@@ -103,6 +106,7 @@ impl Loader<'_, '_> {
             max_connections: self.integer("listen.max_connections") as usize,
             max_streams: self.integer("listen.max_streams") as u32,
             drain_timeout: self.duration("listen.drain_timeout"),
+            proxy_protocol,
         }
     }
 
@@ -380,7 +384,7 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn wrong(&mut self, field: &str, what: impl Into<String>, cure: impl Into<String>) {
+    pub(super) fn wrong(&mut self, field: &str, what: impl Into<String>, cure: impl Into<String>) {
         self.problems
             .add(self.values.span(field), field, what, cure);
     }

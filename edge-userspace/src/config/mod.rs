@@ -5,16 +5,20 @@
 //! sizes in bytes.
 
 mod check;
+mod clients;
 mod files;
 mod load;
 mod problem;
+mod proxy_protocol;
 mod read;
 pub mod schema;
 pub mod values;
 
+pub use clients::{Action, Clients, Rule};
 pub use files::{Identity, IdentityError};
 pub use load::{admin_address, load};
 pub use problem::{Error, Problem};
+pub use proxy_protocol::ProxyProtocol;
 
 use edge_common::policy::{Answer, Window};
 use std::net::SocketAddr;
@@ -35,6 +39,8 @@ pub struct Config {
     pub kernel: Kernel,
     /// `[legacy]`
     pub legacy: Legacy,
+    /// `[clients]`
+    pub clients: Clients,
     /// `[upstream]`
     pub upstream: Upstream,
     /// `[api]`
@@ -66,6 +72,17 @@ pub struct Listen {
     pub max_streams: u32,
     /// How long running streams may go on after a stop signal. Default 30 s.
     pub drain_timeout: Duration,
+    /// `[listen.proxy_protocol]`
+    pub proxy_protocol: ProxyProtocol,
+}
+
+impl Listen {
+    /// Whether connections to the address of that number begin with a PROXY header.
+    #[must_use]
+    pub fn expects_header(&self, number: usize) -> bool {
+        let address = self.addresses.get(number);
+        address.is_some_and(|address| self.proxy_protocol.addresses.contains(address))
+    }
 }
 
 /// `[tls]`: the edge's own certificate.

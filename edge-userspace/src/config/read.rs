@@ -6,6 +6,8 @@
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
 use super::values::{parse_duration, show_duration};
+use super::{Rule, clients, proxy_protocol};
+use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -26,6 +28,8 @@ enum Value {
     Texts(Vec<(String, Span)>),
     Path(PathBuf),
     Addresses(Vec<(SocketAddr, Span)>),
+    Networks(Vec<(IpNet, Span)>),
+    Rules(Vec<(Rule, Span)>),
 }
 
 /// What the file says, by name of field.
@@ -177,6 +181,20 @@ impl Values {
         }
     }
 
+    pub(super) fn networks(&self, name: &str) -> Option<&[(IpNet, Span)]> {
+        match self.of(name)? {
+            Value::Networks(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn rules(&self, name: &str) -> Option<&[(Rule, Span)]> {
+        match self.of(name)? {
+            Value::Rules(value) => Some(value),
+            _ => None,
+        }
+    }
+
     fn of(&self, name: &str) -> Option<&Value> {
         debug_assert!(
             FIELDS.iter().any(|field| field.name == name),
@@ -245,7 +263,7 @@ fn unknown(section: &str, key: &str) -> (String, String) {
     (what, cure)
 }
 
-fn kind_of(value: &Spanned<DeValue<'_>>) -> &'static str {
+pub(super) fn kind_of(value: &Spanned<DeValue<'_>>) -> &'static str {
     match value.get_ref() {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -262,6 +280,9 @@ fn parse(
     value: &Spanned<DeValue<'_>>,
     problems: &mut Problems<'_>,
 ) -> Option<Value> {
+    if let (Kind::Rules, DeValue::Array(items)) = (&field.kind, value.get_ref()) {
+        return Some(Value::Rules(clients::parse(items, problems)));
+    }
     let mut wrong = |span: Span, what: String| {
         problems.add(
             Some(span),
@@ -345,6 +366,23 @@ fn parse(
                 wrong(value.span(), "is empty".to_owned());
             }
             Some(Value::Addresses(addresses))
+        }
+        (Kind::Networks, DeValue::Array(items)) => {
+            let mut networks = Vec::new();
+            for item in items.iter() {
+                let parsed = match item.get_ref() {
+                    DeValue::String(text) => proxy_protocol::network(text),
+                    _ => Err(format!("{} stands in the list", kind_of(item))),
+                };
+                match parsed {
+                    Ok(network) => networks.push((network, item.span())),
+                    Err(what) => wrong(item.span(), what),
+                }
+            }
+            if items.is_empty() {
+                wrong(value.span(), "is empty".to_owned());
+            }
+            Some(Value::Networks(networks))
         }
         _ => None,
     };

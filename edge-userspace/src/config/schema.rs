@@ -36,6 +36,10 @@ pub enum Kind {
     Address,
     /// A list of addresses and ports, at least one.
     Addresses,
+    /// A list of networks, at least one.
+    Networks,
+    /// Tables of rules by fingerprint.
+    Rules,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -68,7 +72,7 @@ macro_rules! fields {
     };
 }
 
-use Kind::{Address, Addresses, Boolean, Choice, Integer, Path, Text, Texts};
+use Kind::{Address, Addresses, Boolean, Choice, Integer, Networks, Path, Rules, Text, Texts};
 use Otherwise::{Computed, Required, Value};
 
 fields! {
@@ -88,6 +92,10 @@ fields! {
         "Streams at a time on one HTTP/2 connection.";
     "listen.drain_timeout": Kind::Duration(ms(0), s(86_400)), Value("\"30s\""),
         "How long running streams may go on after a stop signal.";
+    "listen.proxy_protocol.addresses": Addresses, Computed("none"),
+        "Which of `listen.addresses` expect the PROXY protocol (version 1 or 2) before the hello.";
+    "listen.proxy_protocol.trusted": Networks, Computed("nobody"),
+        "Where the header may come from: the balancers' networks. Anyone else is closed at accept on those addresses.";
     "tls.certificate": Path, Required,
         "PEM certificate chain, leaf first. Read again when it changes.";
     "tls.private_key": Path, Required,
@@ -122,6 +130,8 @@ fields! {
         "Whether a hello without a TCP connection here is dropped, without an answer and without being counted.";
     "legacy.deny": Boolean, Value("false"),
         "Whether clients without a token are refused in their hello.";
+    "clients.rules": Rules, Computed("none"),
+        "Rules by JA4 fingerprint, first match wins, at most 256: `ja4` is a fingerprint whose parts may each end in `*`, `action` is `allow`, `deny` (refused in the hello) or `legacy` (no zero lane, whatever the token).";
     "upstream.url": Text, Required,
         "Where requests go: `http://` or `https://`, host, and port if it is not the scheme's own. Requests keep their path.";
     "upstream.ca_file": Path, Computed("the system's roots"),
@@ -182,6 +192,10 @@ impl Kind {
             Self::Addresses => {
                 "a list of addresses and ports, such as [\"0.0.0.0:443\", \"[::]:443\"]".to_owned()
             }
+            Self::Networks => {
+                "a list of networks, such as [\"10.0.0.0/24\", \"2001:db8::/48\"]".to_owned()
+            }
+            Self::Rules => "tables, each with `ja4` and `action`".to_owned(),
             Self::Choice(names) => {
                 let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
                 format!("one of {}", names.join(", "))

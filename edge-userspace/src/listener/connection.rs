@@ -2,9 +2,12 @@
 
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
-use super::{Identity, Thread, refuse};
+use super::proxy_protocol::{self, Preface};
+use super::{Identity, Thread, refuse, rules};
+use crate::ja4::Ja4;
 use crate::session::{End, Session, State};
-use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, Verdict};
+use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, ProxyHeader, Verdict};
+use bytes::BytesMut;
 use edge_common::policy::Reason;
 use http::Request;
 use hyper::body::Incoming;
@@ -41,26 +44,45 @@ const KEY_END: Duration = Duration::from_millis(900);
 /// How long any other closing connection may take when nothing runs on it.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// Judges the hello, then refuses the connection or serves it to its end.
-pub(super) async fn run(thread: &Rc<Thread>, mut tcp: TcpStream, peer: SocketAddr) {
+/// Judges the hello, then refuses the connection or serves it to its end. `expects_header`:
+/// a PROXY header comes before the hello.
+pub(super) async fn run(
+    thread: &Rc<Thread>,
+    mut tcp: TcpStream,
+    socket_peer: SocketAddr,
+    expects_header: bool,
+) {
     let listen = &thread.shared.config.listen;
     let deadline = Instant::now() + listen.handshake_timeout;
     let handshakes = &thread.shared.metrics.handshakes;
     let verdicts = &thread.shared.metrics.verdicts;
 
-    let read = hello::read(&mut tcp, listen.max_hello_bytes);
+    let mut peer = socket_peer;
+    let mut ahead = BytesMut::new();
+    if expects_header {
+        let Some(preface) = preface(thread, &mut tcp, socket_peer, deadline).await else {
+            return;
+        };
+        peer = preface.client.unwrap_or(socket_peer);
+        ahead = preface.ahead;
+    }
+    let read = hello::read(&mut tcp, ahead, listen.max_hello_bytes);
     let Ok(Ok(hello)) = timeout_at(deadline, read).await else {
         // Gone, or too slow: nothing to answer to, or too late to.
         verdicts.one(Verdict::of(Reason::Incomplete));
         return;
     };
-    let (reason, decision) = judge(thread, &hello);
-    verdicts.one(Verdict::of(reason));
+    let ja4 = hello.ja4();
+    let (reason, decision) = judge(thread, &hello, ja4.as_ref());
+    verdicts.one(match (reason, &decision) {
+        (Reason::Accepted, Decision::Legacy) => Verdict::LEGACY_BY_RULE,
+        _ => Verdict::of(reason),
+    });
     let (lane, key) = match decision {
         Decision::Zero(key) => (Lane::Zero, Some(key)),
         Decision::Legacy => (Lane::Legacy, None),
         Decision::Refuse | Decision::Malformed | Decision::NotTls => {
-            log_refused(thread, reason, &hello, peer);
+            log_refused(thread, reason, &hello, peer, socket_peer);
             refuse::answer(tcp, &decision, &hello.bytes).await;
             return;
         }
@@ -70,6 +92,8 @@ pub(super) async fn run(thread: &Rc<Thread>, mut tcp: TcpStream, peer: SocketAdd
         key,
         reason,
         peer,
+        socket_peer,
+        ja4,
     };
     let client = Client::new(tcp, hello.bytes);
     let accept = thread.shared.tls.accept(client, lane);
@@ -86,28 +110,98 @@ pub(super) async fn run(thread: &Rc<Thread>, mut tcp: TcpStream, peer: SocketAdd
     }
 }
 
-fn judge(thread: &Thread, hello: &Hello) -> (Reason, Decision) {
-    let config = &thread.shared.config;
-    let keys = thread.shared.keyring.snapshot();
-    hello.judge(&keys, config.keys.window, config.legacy.deny)
+/// The PROXY header, from whom it may come. `None`: the connection is to be closed, and that
+/// has been counted and said.
+async fn preface(
+    thread: &Thread,
+    tcp: &mut TcpStream,
+    from: SocketAddr,
+    deadline: Instant,
+) -> Option<Preface> {
+    let headers = &thread.shared.metrics.proxy_headers;
+    let trusted = (thread.shared.config.listen.proxy_protocol).trusts(from.ip());
+    let read = if trusted {
+        let read = proxy_protocol::read(tcp);
+        let read = timeout_at(deadline, read).await;
+        read.unwrap_or(Err(ProxyHeader::Incomplete))
+    } else {
+        Err(ProxyHeader::Untrusted)
+    };
+    match read {
+        Ok(preface) => {
+            headers.one(match preface.client {
+                Some(_) => ProxyHeader::Proxied,
+                None => ProxyHeader::Own,
+            });
+            Some(preface)
+        }
+        Err(why) => {
+            headers.one(why);
+            if let Some(permit) = thread.log.permit() {
+                tracing::info!(
+                    socket_peer = %from,
+                    reason = why.name(),
+                    left_out = permit.left_out,
+                    "a connection without a good PROXY header was closed"
+                );
+            }
+            None
+        }
+    }
 }
 
-fn log_refused(thread: &Thread, reason: Reason, hello: &Hello, peer: SocketAddr) {
+fn judge(thread: &Thread, hello: &Hello, ja4: Option<&Ja4>) -> (Reason, Decision) {
+    let config = &thread.shared.config;
+    let keys = thread.shared.keyring.snapshot();
+    let deny_legacy = config.legacy.deny;
+    let verdict = hello.judge(&keys, config.keys.window, deny_legacy);
+    let (verdict, action) = rules::apply(&config.clients, ja4, verdict, deny_legacy);
+    if let Some(action) = action {
+        thread.shared.metrics.client_rules.one(action);
+    }
+    verdict
+}
+
+fn log_refused(
+    thread: &Thread,
+    reason: Reason,
+    hello: &Hello,
+    peer: SocketAddr,
+    socket_peer: SocketAddr,
+) {
     if let Some(permit) = thread.log.permit() {
         let key_id = hello.key_id().map(|id| id.to_string());
+        let ja4 = hello.ja4();
         tracing::info!(
             %peer,
+            %socket_peer,
             reason = reason.name(),
             key_id = key_id.unwrap_or_default(),
+            ja4 = ja4.as_ref().map_or("", Ja4::as_str),
             left_out = permit.left_out,
             "a hello was refused"
         );
     }
 }
 
+/// One line a connection, for who asks for it (`log.filter` at debug).
+fn log_served(identity: &Identity) {
+    let key_id = identity.key.as_ref().map(|key| key.id.to_string());
+    tracing::debug!(
+        peer = %identity.peer,
+        socket_peer = %identity.socket_peer,
+        lane = identity.lane.name(),
+        reason = identity.reason.name(),
+        key_id = key_id.unwrap_or_default(),
+        ja4 = identity.ja4.as_ref().map_or("", Ja4::as_str),
+        "a connection is served"
+    );
+}
+
 async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) {
     let metrics = &thread.shared.metrics;
     metrics.connections.one(identity.lane);
+    log_served(&identity);
     let is_h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let session = thread.keeper.open(identity);
     let service = {

@@ -4,6 +4,7 @@
 //! hello comes in several (RFC 8446 section 5.1). Not here: what the verdict leads to on
 //! the wire ([`super::refuse`], [`super::tls`]).
 
+use crate::ja4::Ja4;
 use crate::keys::{KeyRecord, Snapshot};
 use bytes::BytesMut;
 use edge_common::client_hello::{ClientHello, Scanned};
@@ -28,6 +29,8 @@ const MAX_RECORD: usize = 1 << 14;
 pub(super) struct Hello {
     /// Every byte read so far, to be given to TLS.
     pub(super) bytes: BytesMut,
+    /// Only of a hello in several records.
+    records: Option<Records>,
     scan: ClientHello,
     scanned: Scanned,
 }
@@ -49,37 +52,43 @@ pub(super) enum Decision {
 
 /// Reads until the whole hello is there or cannot come any more.
 ///
-/// `max_bytes` bounds the hello without its records; a longer one is malformed. One that
-/// ends before its end stays incomplete.
+/// `ahead` is what was read of the stream already. `max_bytes` bounds the hello without its
+/// records; a longer one is malformed. One that ends before its end stays incomplete.
 pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
+    ahead: BytesMut,
     max_bytes: usize,
 ) -> io::Result<Hello> {
     let mut hello = Hello {
-        bytes: BytesMut::with_capacity(FIRST_READ_BYTES),
+        bytes: ahead,
+        records: None,
         scan: ClientHello::at_record(),
         scanned: Scanned::Incomplete,
     };
-    let mut records: Option<Records> = None;
+    if hello.bytes.is_empty() {
+        hello.bytes.reserve(FIRST_READ_BYTES);
+    }
+    let mut has_unread = !hello.bytes.is_empty();
     loop {
-        if stream.read_buf(&mut hello.bytes).await? == 0 {
+        if !has_unread && stream.read_buf(&mut hello.bytes).await? == 0 {
             hello.scanned = Scanned::Incomplete;
             return Ok(hello);
         }
-        if records.is_none() {
+        has_unread = false;
+        if hello.records.is_none() {
             hello.scanned = go_on(&mut hello.scan, &hello.bytes);
             if hello.scanned == Scanned::RecordFragmented {
-                records = Some(Records::default());
+                hello.records = Some(Records::default());
                 hello.scan = ClientHello::at_handshake();
             }
         }
-        if let Some(records) = &mut records {
+        if let Some(records) = &mut hello.records {
             hello.scanned = records.advance(&hello.bytes, &mut hello.scan, max_bytes);
         }
         if hello.scanned != Scanned::Incomplete {
             return Ok(hello);
         }
-        let limit = match records {
+        let limit = match hello.records {
             Some(_) => max_bytes.saturating_mul(RECORD_OVERHEAD),
             None => max_bytes + RECORD_HEADER,
         };
@@ -158,6 +167,17 @@ impl Hello {
     /// Whose token it shows, as it claims.
     pub(super) fn key_id(&self) -> Option<KeyId> {
         self.scan.token().map(|token| token.key_id)
+    }
+
+    /// What kind of client it is; `None` unless the hello is whole.
+    pub(super) fn ja4(&self) -> Option<Ja4> {
+        if !matches!(self.scanned, Scanned::Found | Scanned::Absent) {
+            return None;
+        }
+        match &self.records {
+            Some(records) => Ja4::of(&records.handshake),
+            None => Ja4::of(self.bytes.get(RECORD_HEADER..)?),
+        }
     }
 
     /// The verdict against the keys as they are now. The reason is for the metrics: a hello

@@ -1,6 +1,7 @@
 //! Accepts connections, judges the hello again in full, terminates TLS, runs HTTP.
 //!
-//! The way of a connection: [`socket`] → accept here → [`hello`] (verdict) → [`refuse`], or
+//! The way of a connection: [`socket`] → accept here → [`proxy_protocol`] where a listener
+//! expects it → [`hello`] (verdict) → [`refuse`], or
 //! [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
 //! [`Identity`]: this module alone decides what it says, from the hello's token and
 //! nothing else; a resumed TLS session says nothing.
@@ -9,7 +10,9 @@ mod certificate;
 mod client;
 mod connection;
 mod hello;
+mod proxy_protocol;
 mod refuse;
+mod rules;
 mod socket;
 mod tls;
 
@@ -18,6 +21,7 @@ pub use socket::{BindError, bind};
 
 use crate::api::{Api, Settings, SettingsError};
 use crate::config::{Config, IdentityError};
+use crate::ja4::Ja4;
 use crate::keys::{KeyRecord, Keyring};
 use crate::session::{Keeper, Limits, Sessions};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
@@ -51,8 +55,13 @@ pub struct Identity {
     pub key: Option<Arc<KeyRecord>>,
     /// Why the hello got its lane.
     pub reason: Reason,
-    /// The client.
+    /// The client; where a balancer is in front, the one that its PROXY header names.
     pub peer: SocketAddr,
+    /// The other end of the socket: the client or the balancer. The kernel knows the
+    /// connection by this address.
+    pub socket_peer: SocketAddr,
+    /// What kind of client it is.
+    pub ja4: Option<Ja4>,
 }
 
 /// What all serving threads share.
@@ -139,8 +148,8 @@ struct Thread {
     log: Bounded,
 }
 
-/// Serves one thread's listening sockets until `shutdown`, then until their connections have
-/// ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
+/// Serves one thread's listening sockets, in the order of `listen.addresses`, until
+/// `shutdown`, then until their connections have ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
 /// run inside a [`tokio::task::LocalSet`] of a current_thread runtime.
 pub async fn serve(
     sockets: Vec<std::net::TcpListener>,
@@ -180,8 +189,12 @@ pub async fn serve(
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
     let connections = TaskTracker::new();
     let mut accepting = JoinSet::new();
-    for listener in listeners {
+    for (number, listener) in listeners.into_iter().enumerate() {
         let (thread, connections) = (Rc::clone(&thread), connections.clone());
+        let listener = Listener {
+            expects_header: thread.shared.config.listen.expects_header(number),
+            socket: listener,
+        };
         accepting.spawn_local(accept(thread, connections, listener, shutdown.clone()));
     }
     while let Some(accepted) = accepting.join_next().await {
@@ -195,21 +208,27 @@ pub async fn serve(
     upkeep.abort();
 }
 
+struct Listener {
+    socket: TcpListener,
+    /// Whether connections begin with a PROXY header.
+    expects_header: bool,
+}
+
 /// Accepts until `shutdown`, then what waits already.
 async fn accept(
     thread: Rc<Thread>,
     connections: TaskTracker,
-    listener: TcpListener,
+    listener: Listener,
     shutdown: CancellationToken,
 ) {
     loop {
         let accepted = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = listener.socket.accept() => accepted,
         };
         match accepted {
-            Ok((tcp, peer)) => begin(&thread, &connections, tcp, peer),
+            Ok((tcp, peer)) => begin(&thread, &connections, tcp, peer, listener.expects_header),
             Err(error) => accept_failed(&thread, &error).await,
         }
     }
@@ -219,18 +238,18 @@ async fn accept(
 
 /// Accepts the connections that the kernel has queued: it would reset them when the socket
 /// is closed. Not more than the queue holds, for others may come as fast as these go.
-fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: TcpListener) {
+fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: Listener) {
     // The runtime may not have heard of the latest, so the kernel is asked itself.
-    let Ok(listener) = listener.into_std() else {
+    let Ok(socket) = listener.socket.into_std() else {
         return;
     };
     for _ in 0..thread.shared.config.listen.backlog {
-        let accepted = listener.accept().and_then(|(tcp, peer)| {
+        let accepted = socket.accept().and_then(|(tcp, peer)| {
             tcp.set_nonblocking(true)?;
             Ok((TcpStream::from_std(tcp)?, peer))
         });
         match accepted {
-            Ok((tcp, peer)) => begin(thread, connections, tcp, peer),
+            Ok((tcp, peer)) => begin(thread, connections, tcp, peer, listener.expects_header),
             Err(error) if is_of_the_connection(&error) => {}
             // None is left, or there is no room for one.
             Err(_) => break,
@@ -244,7 +263,13 @@ async fn upkeep(thread: Rc<Thread>, shutdown: CancellationToken) {
     tokio::join!(watch, reap);
 }
 
-fn begin(thread: &Rc<Thread>, connections: &TaskTracker, tcp: TcpStream, peer: SocketAddr) {
+fn begin(
+    thread: &Rc<Thread>,
+    connections: &TaskTracker,
+    tcp: TcpStream,
+    peer: SocketAddr,
+    expects_header: bool,
+) {
     thread.shared.metrics.accepted_connections.one(());
     let Some(open) = thread.shared.open() else {
         let ends = &thread.shared.metrics.connection_ends;
@@ -257,7 +282,7 @@ fn begin(thread: &Rc<Thread>, connections: &TaskTracker, tcp: TcpStream, peer: S
     };
     let thread = Rc::clone(thread);
     connections.spawn_local(async move {
-        connection::run(&thread, tcp, peer).await;
+        connection::run(&thread, tcp, peer, expects_header).await;
         drop(open);
     });
 }

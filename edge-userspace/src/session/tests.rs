@@ -76,6 +76,8 @@ fn identity(key: Option<Arc<KeyRecord>>) -> Identity {
         key,
         reason: Reason::NoToken,
         peer: ([127, 0, 0, 1], 1).into(),
+        socket_peer: ([127, 0, 0, 1], 1).into(),
+        ja4: None,
     }
 }
 

@@ -10,10 +10,11 @@ mod series;
 
 pub use log::{Bounded, Permit};
 pub use series::{
-    CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, Requests, Series,
-    StreamEnd, UpstreamConnection, Verdict,
+    CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, ProxyHeader, Requests,
+    Series, StreamEnd, UpstreamConnection, Verdict,
 };
 
+use crate::config::Action;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -27,10 +28,14 @@ pub struct Metrics {
     registry: Registry,
     /// Hellos by verdict, decided here (the kernel half has its own).
     pub verdicts: Counters<Verdict>,
+    /// Hellos that a rule by fingerprint meant, by its action.
+    pub client_rules: Counters<Action>,
     /// TLS handshakes by outcome.
     pub handshakes: Counters<Handshake>,
     /// Connections that accept(2) gave us. What the kernel half refuses is not among them.
     pub accepted_connections: Counters<()>,
+    /// Connections to listeners that expect a PROXY header, by what became of it.
+    pub proxy_headers: Counters<ProxyHeader>,
     /// Connections that were given to HTTP, by lane.
     pub connections: Counters<Lane>,
     /// Connections open now, from accept on.
@@ -89,8 +94,10 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::with_prefix("edge"),
             verdicts: Counters::default(),
+            client_rules: Counters::default(),
             handshakes: Counters::default(),
             accepted_connections: Counters::default(),
+            proxy_headers: Counters::default(),
             connections: Counters::default(),
             open_connections: Gauge::default(),
             connection_ends: Counters::default(),
@@ -115,11 +122,21 @@ impl Metrics {
         let mut registry = std::mem::take(&mut self.registry);
         let r = &mut registry;
         r.register("verdicts", "Hellos by verdict", self.verdicts.clone());
+        r.register(
+            "client_rules",
+            "Hellos that a rule by fingerprint meant",
+            self.client_rules.clone(),
+        );
         r.register("handshakes", "TLS handshakes", self.handshakes.clone());
         r.register(
             "accepted_connections",
             "Connections accepted",
             self.accepted_connections.clone(),
+        );
+        r.register(
+            "proxy_headers",
+            "Connections to listeners that expect a PROXY header",
+            self.proxy_headers.clone(),
         );
         r.register(
             "connections",

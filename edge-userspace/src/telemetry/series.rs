@@ -1,6 +1,7 @@
 //! Counters with a fixed set of label values, and a histogram without a lock.
 
 use crate::api::Route;
+use crate::config::Action;
 use edge_common::policy::{self, Reason};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -105,6 +106,14 @@ macro_rules! label {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $kind { $($(#[$value_doc])* $name,)* }
 
+        impl $kind {
+            /// The value as the label has it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+
         impl Series for $kind {
             fn all() -> impl Iterator<Item = Self> {
                 [$(Self::$name,)*].into_iter()
@@ -116,7 +125,7 @@ macro_rules! label {
             }
 
             fn labels(self) -> Vec<(&'static str, &'static str)> {
-                vec![($label, match self { $(Self::$name => $text,)* })]
+                vec![($label, self.name())]
             }
         }
     };
@@ -183,6 +192,26 @@ label! {
 }
 
 label! {
+    /// What became of a connection to a listener that expects a PROXY header.
+    ProxyHeader "outcome" {
+        /// The header names the client.
+        Proxied "proxied",
+        /// The header says that the address is the connection's own.
+        Own "own",
+        /// The source is not trusted: closed unread.
+        Untrusted "untrusted",
+        /// Something else came: closed.
+        Missing "missing",
+        /// The header contradicts the protocol: closed.
+        Malformed "malformed",
+        /// The header is longer than the edge reads: closed.
+        TooLong "too_long",
+        /// The other side left, or was too slow, before the header was whole.
+        Incomplete "incomplete",
+    }
+}
+
+label! {
     /// What happened to an upstream connection.
     UpstreamConnection "what" {
         /// A new one was made.
@@ -212,11 +241,15 @@ label! {
 
 /// A verdict that userspace can give, by its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict(Reason);
+pub struct Verdict {
+    reason: Reason,
+    /// A good token, and a rule that gives its client the legacy lane all the same.
+    legacy_by_rule: bool,
+}
 
 impl Verdict {
     /// Userspace sees whole hellos, so what the kernel leaves undecided is decided here.
-    const ALL: [Reason; 17] = [
+    const ALL: [Reason; 18] = [
         Reason::Accepted,
         Reason::NoToken,
         Reason::AcmeChallenge,
@@ -230,37 +263,56 @@ impl Verdict {
         Reason::TokenExpired,
         Reason::TokenFromFuture,
         Reason::LegacyDenied,
+        Reason::ClientDenied,
         Reason::Incomplete,
         Reason::HelloMalformed,
         Reason::HelloTooLong,
         Reason::PolicyIncomplete,
     ];
 
+    /// A hello with a good token that a rule sends to the legacy lane.
+    pub const LEGACY_BY_RULE: Self = Self {
+        reason: Reason::Accepted,
+        legacy_by_rule: true,
+    };
+
     /// The verdict of that reason. What userspace never says counts as not a hello.
     #[must_use]
     pub const fn of(reason: Reason) -> Self {
-        Self(reason)
+        Self {
+            reason,
+            legacy_by_rule: false,
+        }
     }
 
     /// The reason's name.
     #[must_use]
     pub const fn reason(self) -> &'static str {
-        self.0.name()
+        if self.legacy_by_rule {
+            "client_rule"
+        } else {
+            self.reason.name()
+        }
     }
 }
 
 impl Series for Verdict {
     fn all() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().chain([Reason::NotHello]).map(Self)
+        let reasons = Self::ALL.into_iter().chain([Reason::NotHello]);
+        reasons.map(Self::of).chain([Self::LEGACY_BY_RULE])
     }
 
     fn index(self) -> usize {
-        let known = Self::ALL.iter().position(|reason| *reason == self.0);
+        if self.legacy_by_rule {
+            return Self::ALL.len() + 1;
+        }
+        let known = Self::ALL.iter().position(|reason| *reason == self.reason);
         known.unwrap_or(Self::ALL.len())
     }
 
     fn labels(self) -> Vec<(&'static str, &'static str)> {
-        let verdict = match self.0 {
+        let verdict = match self.reason {
+            _ if self.legacy_by_rule => "legacy",
             // Without a provable token the header decides.
             Reason::HelloTooLong | Reason::PolicyIncomplete | Reason::ReplayTableFull => "legacy",
             Reason::HelloMalformed | Reason::NotHello => "reject",
@@ -279,6 +331,20 @@ impl Series for Verdict {
             ("verdict", verdict),
             ("reason", self.reason()),
         ]
+    }
+}
+
+impl Series for Action {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn labels(self) -> Vec<(&'static str, &'static str)> {
+        vec![("action", self.name())]
     }
 }
 

@@ -6,9 +6,11 @@
 mod accept;
 mod binding;
 mod client;
+mod clients;
 mod headers;
 mod leaving;
 mod limits;
+mod proxied;
 mod refuse;
 mod revoke;
 mod streams;

@@ -226,6 +226,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             max_streams: 256,
             // Tests that drop the world do not wait for streams.
             drain_timeout: Duration::from_millis(200),
+            proxy_protocol: config::ProxyProtocol::default(),
         },
         tls: config::Tls {
             certificate: files.path("cert.pem"),
@@ -252,6 +253,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             events_per_second: 100,
         },
         legacy: config::Legacy { deny: false },
+        clients: config::Clients::default(),
         upstream: config::Upstream {
             tls: upstream_tls,
             host: if upstream_tls {

@@ -106,7 +106,9 @@ impl AsyncRead for Pieces<'_> {
 
 async fn judged_within(pieces: Vec<&[u8]>, max_bytes: usize) -> (Reason, Decision) {
     let keyring = keyring();
-    let hello = read(&mut Pieces(pieces), max_bytes).await.unwrap();
+    let hello = read(&mut Pieces(pieces), BytesMut::new(), max_bytes)
+        .await
+        .unwrap();
     hello.judge(&keyring.snapshot(), WINDOW, false)
 }
 
@@ -224,7 +226,9 @@ async fn what_cannot_be_proven_goes_to_the_legacy_lane_or_is_denied() {
         (&many, Reason::NoToken),
     ] {
         let bytes = hello(alpn);
-        let read = read(&mut Pieces(vec![&bytes]), 65_536).await.unwrap();
+        let read = read(&mut Pieces(vec![&bytes]), BytesMut::new(), 65_536)
+            .await
+            .unwrap();
         let keys = keyring.snapshot();
         let (reason, decision) = read.judge(&keys, WINDOW, false);
         assert_eq!(reason, expected);
@@ -263,5 +267,41 @@ async fn what_is_no_tls_is_told_from_the_first_byte() {
         let (reason, decision) = judged(vec![bytes]).await;
         assert_eq!(reason, Reason::NotHello);
         assert!(matches!(decision, Decision::NotTls));
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_ahead_is_judged_first() {
+    let bytes = hello(&[b"h2", &token()]);
+    let keyring = keyring();
+    for at in 0..=bytes.len() {
+        let (ahead, rest) = bytes.split_at(at);
+        let read = read(&mut Pieces(vec![rest]), BytesMut::from(ahead), 65_536).await;
+        let read = read.unwrap();
+        assert_eq!(read.bytes, bytes, "nothing is lost, cut at {at}");
+        let (reason, _) = read.judge(&keyring.snapshot(), WINDOW, false);
+        assert_eq!(reason, Reason::Accepted, "cut at {at}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_hello_has_one_fingerprint_however_it_comes() {
+    let bytes = hello(&[b"h2", &token()]);
+    let whole = Ja4::of(&bytes[RECORD_HEADER..]);
+    assert!(whole.is_some());
+    let behind = [&bytes[..], b"\x14\x03\x03\0\x01\x01"].concat();
+    let records = in_records(&bytes, &[100]);
+    for (what, pieces) in [
+        ("in one piece", vec![&bytes[..]]),
+        ("byte by byte", bytes.chunks(1).collect()),
+        ("with more behind it", vec![&behind]),
+        ("in several records", records.chunks(70).collect()),
+    ] {
+        let read = read(&mut Pieces(pieces), BytesMut::new(), 65_536).await;
+        assert_eq!(read.unwrap().ja4(), whole, "{what}");
+    }
+    for part in [&bytes[..bytes.len() - 1], &records[..records.len() - 1]] {
+        let read = read(&mut Pieces(vec![part]), BytesMut::new(), 65_536).await;
+        assert_eq!(read.unwrap().ja4(), None);
     }
 }
