@@ -1,21 +1,30 @@
-//! What the XDP program costs a packet: nanoseconds of one run, by `BPF_PROG_TEST_RUN`.
+//! What the XDP programs cost a packet: nanoseconds of one run, by `BPF_PROG_TEST_RUN` on
+//! the object that is shipped, every feature on.
 //!
-//! The frame is the same each time, so caches and branch predictors are warm; it is time of
-//! the program, not packets per second of a network card. Beside it in the same run: an
-//! empty program, which is what passing everything costs. Paths that leave the frame alone
-//! are run many times in a row by the kernel. A run that rewrites it cannot be repeated,
-//! for its second run would see its own answer: those are run singly, and what a single run
-//! costs by itself is taken from the same path with the answer `drop`:
-//! `alert = repeated(drop) + single(alert) - single(drop)`.
+//! Caches and branch predictors are warm; it is time of the program, not packets per second
+//! of a network card. Beside it in the same run: an empty program (the null baseline: what
+//! passing everything costs) and dropping by port, which a trivial filter does.
 //!
-//! `--quick` runs fewer. `EDGE_XDP_OBJECT=FILE` measures another object. Without the rights it says so and measures nothing.
+//! Where the same frame may come again and again, the kernel repeats it. A *fresh* hello
+//! cannot be repeated, for the program knows it the second time, and neither can one that
+//! is answered, for it is gone: `edge_again` puts the frame back, from the next of a row of
+//! client ports, before it goes on; the same without going on is subtracted. The row is
+//! real connections over the loopback device, more than the flow table of this bench has
+//! places, so that each is looked up, new to the table, and pushes another out.
+//!
+//! `--quick` runs fewer. `EDGE_XDP_OBJECT=FILE` measures another object. Without the rights
+//! it says so and measures nothing.
 
 use bench::{KEY_ID, MAC_KEY, captured_hello, figure, median, replaced};
 use edge_common::policy::{Answer, Clock, Counter, KeyPolicy, Reason, Settings};
+use edge_common::rate::Rate;
+use edge_common::rehearsal::Rehearsal;
 use edge_common::token::{KeyId, Token};
 use edge_userspace::kernel::{ClockMap, Program, ProgramError, Sizes, clock_now, object};
+use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, ExitCode};
 
 // include/uapi/linux/bpf.h
 const XDP_DROP: u32 = 1;
@@ -24,15 +33,43 @@ const XDP_TX: u32 = 3;
 // include/uapi/asm-generic/errno-base.h
 const EPERM: i32 = 1;
 
+/// Connections over the loopback device, and places of the flow table.
+const CONNECTIONS: u16 = 256;
+const FLOW_SETS: u32 = 16;
+const FIRST_PORT: u16 = 40_000;
+/// Of the frames that come again and again: the port behind the row.
+const REPEATED: u16 = FIRST_PORT + CONNECTIONS;
+/// A client port without a connection.
+const NOBODY: u16 = 50_000;
+const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 443);
+/// What an alert leaves of a frame: Ethernet, IPv4, TCP with timestamps, seven bytes.
+const ALERT_FRAME: usize = 14 + 20 + 32 + 7;
+
+/// What is run, and what must come of it.
 struct Path {
     name: &'static str,
-    program: &'static str,
-    frame: Vec<u8>,
+    /// The frames of one connection: one, or two in turn.
+    frames: Vec<Vec<u8>>,
+    /// Put back each time, from one connection after the other.
+    is_fresh: bool,
     answer: Answer,
-    /// `None`: the program counts nothing.
-    reason: Option<Reason>,
+    /// What is counted for each of the frames, and what becomes of the last.
+    reasons: Vec<Reason>,
     action: u32,
-    events_per_second: u32,
+    /// Run once before, so that the program knows the connection.
+    before: Option<Vec<u8>>,
+}
+
+/// How often.
+#[derive(Clone, Copy)]
+struct Effort {
+    rounds: u32,
+    repeat: u32,
+}
+
+struct Bench {
+    program: Program,
+    clock: ClockMap,
 }
 
 fn main() -> ExitCode {
@@ -40,221 +77,306 @@ fn main() -> ExitCode {
     if said("--list") {
         return ExitCode::SUCCESS;
     }
-    let (mut program, mut clock) = match load() {
-        Ok(loaded) => loaded,
+    let mut bench = match Bench::load() {
+        Ok(bench) => bench,
         Err(error) if error.os_error().is_some_and(|e| e.raw_os_error() == EPERM) => {
             println!("SKIPPED xdp: {error} (needs root, or CAP_BPF and CAP_NET_ADMIN)");
             return ExitCode::SUCCESS;
         }
         Err(error) => panic!("{error}"),
     };
-    let (rounds, repeat, singles) = match (said("--bench"), said("--quick")) {
+    if let Err(error) = own_network() {
+        println!("SKIPPED xdp: no network namespace of its own: {error}");
+        return ExitCode::SUCCESS;
+    }
+    let _connections = connections();
+    let effort = match (said("--bench"), said("--quick")) {
         // `cargo test --benches`: only whether every path gets its answer.
-        (false, _) => (1, 100, 1),
-        (true, true) => (5, 50_000, 501),
-        (true, false) => (21, 500_000, 5001),
+        (false, _) => Effort {
+            rounds: 1,
+            repeat: 200,
+        },
+        (true, true) => Effort {
+            rounds: 7,
+            repeat: 50_000,
+        },
+        (true, false) => Effort {
+            rounds: 21,
+            repeat: 500_000,
+        },
     };
     let paths = paths();
-    let mut repeated: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let mut single: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut samples: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Round by round, so that whatever else the machine does hits all paths alike.
-    for _ in 0..rounds {
-        for path in paths.iter().filter(|path| path.action != XDP_TX) {
-            let ns = run(&mut program, &mut clock, path, repeat);
-            repeated.entry(path.name).or_default().push(ns);
+    for _ in 0..effort.rounds {
+        let empty = bench.empty(&paths[0].frames[0], effort.repeat);
+        samples.entry("empty").or_default().push(empty);
+        for path in &paths {
+            let over_empty = if path.is_fresh {
+                bench.fresh(path, effort.repeat)
+            } else {
+                bench.repeated(path, effort.repeat) - empty
+            };
+            samples.entry(path.name).or_default().push(over_empty);
         }
     }
-    for _ in 0..singles {
-        for path in paths.iter().filter(|path| path.name.starts_with("reject")) {
-            let ns = run(&mut program, &mut clock, path, 1);
-            single.entry(path.name).or_default().push(ns);
-        }
-    }
-    let repeated: BTreeMap<_, _> = repeated
-        .into_iter()
-        .map(|(n, all)| (n, median(all)))
-        .collect();
-    let single: BTreeMap<_, _> = single
-        .into_iter()
-        .map(|(n, all)| (n, median(all)))
-        .collect();
     if !said("--bench") {
         println!("every path gets its answer");
         return ExitCode::SUCCESS;
     }
-    let empty = repeated["empty"];
-    println!("{rounds} rounds of {repeat} runs, medians; single runs: {singles}");
+    println!(
+        "{} rounds of {} runs, medians",
+        effort.rounds, effort.repeat
+    );
+    figure("xdp.empty_ns", median(samples["empty"].clone()), "ns");
     for path in &paths {
-        let Some(&ns) = repeated.get(path.name) else {
-            let net = repeated["reject_drop"] + single[path.name] - single["reject_drop"];
-            figure(&format!("xdp.{}", path.name), net, "ns");
+        let name = format!("xdp.{}_over_empty_ns", path.name);
+        figure(&name, median(samples[path.name].clone()), "ns");
+    }
+    let mut most = 0;
+    for name in Program::names() {
+        if let Ok(Some(instructions)) = bench.program.verified_instructions(name) {
             figure(
-                &format!("xdp.{}.single_run", path.name),
-                single[path.name],
-                "ns",
+                &format!("xdp.verifier_insns.{name}"),
+                f64::from(instructions),
+                "1",
             );
-            figure(&format!("xdp.{}.over_empty", path.name), net / empty, "x");
-            continue;
-        };
-        figure(&format!("xdp.{}", path.name), ns, "ns");
-        figure(&format!("xdp.{}.over_empty", path.name), ns / empty, "x");
+            most = most.max(instructions);
+        }
     }
-    let instructions = program.verified_instructions(Program::EDGE);
-    if let Ok(Some(instructions)) = instructions {
-        figure("xdp.verified_instructions", f64::from(instructions), "1");
-    }
+    figure("xdp.verifier_insns", f64::from(most), "1");
     ExitCode::SUCCESS
 }
 
-fn load() -> Result<(Program, ClockMap), ProgramError> {
-    let other = std::env::var_os("EDGE_XDP_OBJECT").map(|path| {
-        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    });
-    match &other {
-        Some(_) => println!("object: as EDGE_XDP_OBJECT names it"),
-        None => println!("object: {}", object::PROVENANCE),
-    }
-    let sizes = Sizes {
-        keys: 100_000,
-        flow_sets: 8192,
-        replay_sets: 1 << 17,
-        prefix_sets: 1 << 14,
-    };
-    let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), &sizes)?;
-    program.set_ports(&[443])?;
-    let policy = KeyPolicy {
-        mac_key: MAC_KEY,
-        not_before_s: 0,
-        not_after_s: u64::MAX,
-        flags: 0,
-        ..KeyPolicy::UNLIMITED
-    };
-    let id = KeyId::from_hex(KEY_ID).expect("sixteen digits");
-    for other in 1..10_000 {
-        program.put_key(KeyId(other), &policy)?;
-    }
-    program.put_key(id, &policy)?;
-    let clock = program.take_clock().ok_or(ProgramError::Missing("CLOCK"))?;
-    Ok((program, clock))
-}
-
-/// Runs the program and holds it to the action, and to one reason for every run.
-fn run(program: &mut Program, clock: &mut ClockMap, path: &Path, repeat: u32) -> f64 {
-    let settings = Settings {
-        heartbeat_max_age_ns: 3_600_000_000_000,
-        window_back_s: 3600,
-        window_ahead_s: 5,
-        answer: path.answer as u32,
-        deny_legacy: 0,
-        policy_complete: 1,
-        events_per_second: path.events_per_second,
-        answers_per_second: u32::MAX,
-        ..Settings::default()
-    };
-    program.set_settings(&settings).expect("SETTINGS");
-    let Clock {
-        unix_offset_ns,
-        heartbeat_ns,
-    } = clock_now();
-    clock
-        .set(&Clock {
-            unix_offset_ns,
-            heartbeat_ns,
-        })
-        .expect("CLOCK");
-    let before = program.counters().expect("COUNTERS");
-    let run = program
-        .test_run(path.program, &path.frame, repeat)
-        .expect("test run");
-    let after = program.counters().expect("COUNTERS");
-    assert_eq!(run.action, path.action, "{}", path.name);
-    if let Some(reason) = path.reason {
-        for slot in [reason as usize, Counter::Packets as usize] {
-            assert_eq!(
-                after[slot] - before[slot],
-                u64::from(repeat),
-                "{}: {}",
-                path.name,
-                reason.name()
-            );
+impl Bench {
+    fn load() -> Result<Self, ProgramError> {
+        let other = std::env::var_os("EDGE_XDP_OBJECT").map(|path| {
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        });
+        match &other {
+            Some(_) => println!("object: as EDGE_XDP_OBJECT names it"),
+            None => println!("object: {}", object::PROVENANCE),
         }
-    } else {
-        assert_eq!(before, after, "{}", path.name);
+        let sizes = Sizes {
+            keys: 100_000,
+            flow_sets: FLOW_SETS,
+            replay_sets: 1 << 17,
+            prefix_sets: 1 << 14,
+        };
+        let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), &sizes)?;
+        program.set_ports(&[SERVER.1])?;
+        let policy = KeyPolicy {
+            mac_key: MAC_KEY,
+            hard_rate: Rate::per_second(1000, 1000),
+            ..KeyPolicy::UNLIMITED
+        };
+        let id = KeyId::from_hex(KEY_ID).expect("sixteen digits");
+        for other in 1..10_000 {
+            program.put_key(KeyId(other), &policy)?;
+        }
+        program.put_key(id, &policy)?;
+        let clock = program.take_clock().ok_or(ProgramError::Missing("CLOCK"))?;
+        Ok(Self { program, clock })
     }
-    run.duration.as_nanos() as f64
+
+    /// Settings as in operation, and a heart that beats.
+    fn prepare(&mut self, answer: Answer) {
+        let settings = Settings {
+            heartbeat_max_age_ns: 3_600_000_000_000,
+            secret: [0x5bd1_e995_97f4_a7c1, 0x1656_67b1_9e37_79f9],
+            legacy_rate: Rate::per_second(500, 1000),
+            window_back_s: 3600,
+            window_ahead_s: 5,
+            answer: answer as u32,
+            policy_complete: 1,
+            events_per_second: 100, // the configuration's default
+            answers_per_second: u32::MAX,
+            check_connection: 1,
+            ..Settings::default()
+        };
+        self.program.set_settings(&settings).expect("SETTINGS");
+        self.clock.set(&clock_now()).expect("CLOCK");
+    }
+
+    fn empty(&mut self, frame: &[u8], repeat: u32) -> f64 {
+        self.prepare(Answer::Alert);
+        self.run(Program::PASS, frame, repeat, XDP_PASS)
+    }
+
+    /// The same frame again and again.
+    fn repeated(&mut self, path: &Path, repeat: u32) -> f64 {
+        self.prepare(path.answer);
+        if let Some(before) = &path.before {
+            self.run(Program::EDGE, before, 1, XDP_PASS);
+        }
+        let before = self.counters();
+        let ns = self.run(Program::EDGE, &path.frames[0], repeat, path.action);
+        self.assert_counted(path, &before, repeat);
+        ns
+    }
+
+    /// Frames of one connection after the other, less what it costs to put them back.
+    fn fresh(&mut self, path: &Path, repeat: u32) -> f64 {
+        let frames = path.frames.len() as u32;
+        // A whole number of rounds through the connections.
+        let row = u32::from(CONNECTIONS) * frames;
+        let repeat = repeat.div_ceil(row) * row;
+        self.prepare(path.answer);
+        let mut rehearsal = Box::new(Rehearsal {
+            ports_mask: u32::from(CONNECTIONS) - 1,
+            first_port: u32::from(FIRST_PORT),
+            frames,
+            is_on: 1,
+            ..Rehearsal::NONE
+        });
+        for (at, frame) in path.frames.iter().enumerate() {
+            rehearsal.lengths[at] = frame.len() as u32;
+            rehearsal.bytes[at][..frame.len()].copy_from_slice(frame);
+        }
+        if path.name.contains("spoofed") {
+            rehearsal.first_port = u32::from(NOBODY);
+        }
+        self.program.set_rehearsal(&rehearsal).expect("REHEARSAL");
+        let before = self.counters();
+        let whole = self.run(Program::AGAIN, &path.frames[0], repeat, path.action);
+        self.assert_counted(path, &before, repeat);
+
+        rehearsal.is_on = 0;
+        if path.action == XDP_TX {
+            rehearsal.cut_bytes = (path.frames[0].len() - ALERT_FRAME) as u32;
+        }
+        self.program.set_rehearsal(&rehearsal).expect("REHEARSAL");
+        let by_itself = self.run(Program::AGAIN, &path.frames[0], repeat, XDP_PASS);
+        (whole - by_itself) * f64::from(frames)
+    }
+
+    fn run(&mut self, program: &'static str, frame: &[u8], repeat: u32, action: u32) -> f64 {
+        let run = self.program.test_run(program, frame, repeat);
+        let run = run.expect("test run");
+        assert_eq!(run.action, action, "{program}");
+        run.duration.as_nanos() as f64
+    }
+
+    fn counters(&self) -> Vec<u64> {
+        self.program.counters().expect("COUNTERS")
+    }
+
+    /// Each frame was counted under its reason, every time.
+    fn assert_counted(&self, path: &Path, before: &[u64], repeat: u32) {
+        let after = self.counters();
+        let moved = |slot: usize| after[slot] - before[slot];
+        assert_eq!(moved(Counter::Packets as usize), u64::from(repeat));
+        let each = u64::from(repeat) / path.reasons.len() as u64;
+        for reason in &path.reasons {
+            let (name, why) = (path.name, reason.name());
+            assert_eq!(moved(*reason as usize), each, "{name}: {why}");
+        }
+    }
 }
 
 fn paths() -> Vec<Path> {
-    let path = |name, payload: &[u8], reason| Path {
+    let repeated = |name, frame: Vec<u8>, reason| Path {
         name,
-        program: Program::EDGE,
-        frame: frame(payload, 443),
-        answer: Answer::Drop,
-        reason: Some(reason),
+        frames: vec![frame],
+        is_fresh: false,
+        answer: Answer::Alert,
+        reasons: vec![reason],
         action: XDP_PASS,
-        events_per_second: 100, // the configuration's default
+        before: None,
+    };
+    let fresh = |name, payload: &[u8], reason| Path {
+        is_fresh: true,
+        ..repeated(name, frame(payload, 0, SERVER.1), reason)
     };
     let good = with_fresh_token(&captured_hello("rustls-classic-token"));
     let openssl = with_fresh_token(&captured_hello("openssl-token"));
     let plain = captured_hello("python-plain");
     let tail = &good[position(&good, b"ezl1-") + 53..][..8];
-    let other_tail: Vec<u8> = tail
-        .iter()
-        .map(|d| if *d == b'0' { b'1' } else { b'0' })
-        .collect();
-    let wrong = replaced(&good, tail, &other_tail);
+    let flip = |digit: &u8| if *digit == b'0' { b'1' } else { b'0' };
+    let wrong = replaced(&good, tail, &tail.iter().map(flip).collect::<Vec<_>>());
     let unknown = replaced(&good, &KEY_ID.as_bytes()[..8], b"ffffffff");
     let mut data = vec![23, 3, 3, 5, 0x80];
     data.resize(1413, 0x5a);
-    let split = captured_hello("rustls-post-quantum-token");
+    let split = with_fresh_token(&captured_hello("rustls-post-quantum-token"));
+    let (first, second) = split.split_at(1448);
+    let good_frame = frame(&good, 0, SERVER.1);
     vec![
+        repeated("unrelated", frame(&plain, 0, 80), Reason::OtherPort),
+        repeated("pure_ack", frame(b"", 0, SERVER.1), Reason::NoPayload),
         Path {
-            program: Program::PASS,
-            reason: None,
-            ..path("empty", &plain, Reason::NoToken)
+            before: Some(good_frame.clone()),
+            ..repeated(
+                "data",
+                frame(&data, good.len() as u32, SERVER.1),
+                Reason::NotHello,
+            )
         },
-        Path {
-            frame: frame(&plain, 80),
-            ..path("other_port", &plain, Reason::OtherPort)
-        },
-        path("pure_ack", b"", Reason::NoPayload),
-        path("later_data", &data, Reason::NotHello),
-        path("first_of_two_segments", &split[..1448], Reason::Incomplete),
-        path(
-            "rustls_plain",
+        fresh("no_token", &plain, Reason::NoToken),
+        fresh(
+            "no_token_rustls",
             &captured_hello("rustls-classic-plain"),
             Reason::NoToken,
         ),
-        path("python_plain", &plain, Reason::NoToken),
         Path {
-            events_per_second: 0,
-            ..path("python_plain_no_events", &plain, Reason::NoToken)
+            before: Some(good_frame.clone()),
+            ..repeated("hello_repeat", good_frame, Reason::Retransmitted)
         },
-        path("rustls_token", &good, Reason::Accepted),
-        path("openssl_token", &openssl, Reason::Accepted),
+        fresh("hello_fresh", &good, Reason::Accepted),
+        fresh("hello_fresh_openssl", &openssl, Reason::Accepted),
         Path {
-            events_per_second: 0,
-            ..path("rustls_token_no_events", &good, Reason::Accepted)
-        },
-        Path {
-            action: XDP_DROP,
-            ..path("unknown_key_drop", &unknown, Reason::KeyUnknown)
-        },
-        Path {
-            action: XDP_DROP,
-            ..path("reject_drop", &wrong, Reason::TagWrong)
+            frames: vec![
+                frame(first, 0, SERVER.1),
+                frame(second, first.len() as u32, SERVER.1),
+            ],
+            reasons: vec![Reason::HelloBegun, Reason::Accepted],
+            ..fresh("hello_split", &good, Reason::Accepted)
         },
         Path {
             action: XDP_TX,
-            answer: Answer::Alert,
-            ..path("reject_alert", &wrong, Reason::TagWrong)
+            ..fresh("reject_alert", &wrong, Reason::TagWrong)
         },
         Path {
             action: XDP_TX,
-            answer: Answer::Rst,
-            ..path("reject_rst", &wrong, Reason::TagWrong)
+            ..fresh("reject_alert_unknown_key", &unknown, Reason::KeyUnknown)
+        },
+        Path {
+            action: XDP_DROP,
+            ..fresh("spoofed", &wrong, Reason::NoConnection)
         },
     ]
+}
+
+/// A network namespace with a loopback device that is up.
+fn own_network() -> std::io::Result<()> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
+    let up = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status()?;
+    if up.success() {
+        Ok(())
+    } else {
+        Err(std::io::Error::other("`ip link set lo up` failed"))
+    }
+}
+
+/// A connection from this port.
+fn connect_from(port: u16) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((SERVER.0, port)).into())?;
+    socket.connect(&SocketAddr::from(SERVER).into())?;
+    Ok(socket.into())
+}
+
+/// One connection from each port of the row and the one behind it, both ends.
+fn connections() -> (TcpListener, Vec<(TcpStream, TcpStream)>) {
+    let listener = TcpListener::bind(SocketAddr::from(SERVER)).expect("the port is free here");
+    let both_ends = |port| {
+        let client = connect_from(port).expect("loopback");
+        let (server, _) = listener.accept().expect("the connection");
+        (client, server)
+    };
+    let connections = (FIRST_PORT..=REPEATED).map(both_ends).collect();
+    (listener, connections)
 }
 
 /// The captured hello with a token of this hour in the place of its own.
@@ -276,13 +398,16 @@ fn position(hello: &[u8], text: &[u8]) -> usize {
 }
 
 /// A client's segment with timestamps over IPv4; checksums are left to offload.
-fn frame(payload: &[u8], port: u16) -> Vec<u8> {
+fn frame(payload: &[u8], offset: u32, port: u16) -> Vec<u8> {
     let total = (20 + 32 + payload.len() as u16).to_be_bytes();
     let mut frame = [&[2; 6][..], &[4; 6], &[8, 0, 0x45, 0], &total].concat();
-    frame.extend([0, 7, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    frame.extend([0xc3, 0x50]);
+    frame.extend([0, 7, 0x40, 0, 64, 6, 0, 0]);
+    frame.extend([127, 0, 0, 1]);
+    frame.extend(SERVER.0);
+    frame.extend(REPEATED.to_be_bytes());
     frame.extend(port.to_be_bytes());
-    frame.extend([1, 2, 3, 4, 5, 6, 7, 8, 0x80, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+    frame.extend((0x0102_0304 + offset).to_be_bytes());
+    frame.extend([5, 6, 7, 8, 0x80, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
     frame.extend([1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 8]);
     frame.extend(payload);
     frame

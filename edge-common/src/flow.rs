@@ -73,7 +73,7 @@ pub struct FlowSet {
     pub padding: u32,
     /// The tags of the connections; 0 for a free place.
     pub tags: [u32; WAYS as usize],
-    /// When each was last written, CLOCK_MONOTONIC in units of 2^20 nanoseconds.
+    /// The set's sequence when each was last written: which was so longest ago.
     pub touched: [u32; WAYS as usize],
     /// Always 0.
     pub rest: [u32; 6],

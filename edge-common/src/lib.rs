@@ -14,6 +14,7 @@ mod pod;
 pub mod policy;
 pub mod prefix;
 pub mod rate;
+pub mod rehearsal;
 pub mod replay;
 pub mod siphash;
 pub mod token;

@@ -3,6 +3,7 @@
 
 use crate::flow::{Event, FlowKey, FlowSet, FlowSlot, Rejected};
 use crate::policy::{Clock, KeyPolicy, Settings};
+use crate::rehearsal::Rehearsal;
 
 macro_rules! pod {
     ($($name:ty),*) => {$(
@@ -13,5 +14,5 @@ macro_rules! pod {
 }
 
 pod!(
-    FlowKey, FlowSet, FlowSlot, Rejected, Event, KeyPolicy, Settings, Clock
+    FlowKey, FlowSet, FlowSlot, Rejected, Event, KeyPolicy, Settings, Clock, Rehearsal
 );

@@ -14,10 +14,8 @@ use crate::scratch::{NO_WAY, Scratch};
 
 /// A holder is done within some fifty nanoseconds.
 const LOCK_TURNS: u32 = 24;
-/// [`FlowSet::touched`] counts in this power of two, nanoseconds.
-const TOUCHED_SHIFT: u32 = 20;
-/// An entry that nobody touched for a minute is missed by nobody.
-const FORGOTTEN: u32 = (60_000_000_000u64 >> TOUCHED_SHIFT) as u32;
+/// An entry of this age, nanoseconds, is missed by nobody.
+const FORGOTTEN_NS: u64 = 60_000_000_000;
 /// Words of a slot, and of the part before the scan.
 const SLOT_WORDS: usize = size_of::<FlowSlot>() / 8;
 const HEAD_WORDS: usize = core::mem::offset_of!(FlowSlot, hello) / 8;
@@ -70,10 +68,11 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
     let Some(set) = set(scratch.set) else {
         return Err(Contended);
     };
-    let touched = (scratch.monotonic_ns >> TOUCHED_SHIFT) as u32;
     let record = (&raw mut scratch.record).cast::<u64>();
     let known = slot(scratch.set, scratch.way);
     let held = lock(set)?;
+    let touched = held as u32;
+    let mut evicts = false;
     let mut evicted = state::FREE;
     let mut way = NO_WAY;
     if let Some(slot) = known
@@ -84,16 +83,17 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
     }
     if way == NO_WAY {
         way = oldest(set, touched);
-        let age = touched.wrapping_sub(touched_at(set, way));
-        if tag_at(set, way) != 0 && age < FORGOTTEN {
-            // The slot's state is read below, when the slot is at hand.
-            evicted = NO_WAY;
-        }
+        evicts = tag_at(set, way) != 0;
     }
     if let Some(slot) = slot(scratch.set, way) {
-        if evicted != state::FREE {
-            // SAFETY: the slot is a map's value; `state` is a word of it.
-            evicted = unsafe { (&raw const (*slot.cast::<FlowSlot>()).state).read_volatile() };
+        if evicts {
+            let old = slot.cast::<FlowSlot>();
+            // SAFETY: the slot is a map's value.
+            let began_ns = unsafe { (&raw const (*old).began_ns).read_volatile() };
+            if scratch.monotonic_ns.wrapping_sub(began_ns) < FORGOTTEN_NS {
+                // SAFETY: as above.
+                evicted = unsafe { (&raw const (*old).state).read_volatile() };
+            }
         }
         if WITH_SCAN {
             copy::<SLOT_WORDS>(record, slot);

@@ -46,6 +46,9 @@ pub(crate) fn hello(scratch: &mut Scratch, settings: &Settings) -> bool {
 #[inline(always)]
 fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
     let end = scratch.sequence.wrapping_add(scratch.payload_bytes);
+    if scratch.record.segments == 1 {
+        scratch.record.began_ns = scratch.monotonic_ns;
+    }
     let record = &mut scratch.record;
     let refused = Reason::rejects(record.reason);
     record.judged_ns = scratch.monotonic_ns;

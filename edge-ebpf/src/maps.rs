@@ -11,6 +11,7 @@ use aya_ebpf::{
 use edge_common::flow::{FlowSet, FlowSlot};
 use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
+use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
 use edge_common::{prefix, replay};
 
@@ -66,6 +67,10 @@ static KEY_BUCKETS: Array<KeyBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE
 #[map]
 static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(4, 0);
 
+/// What `edge_again` runs.
+#[map]
+static REHEARSAL: Array<Rehearsal> = Array::with_max_entries(1, 0);
+
 /// Where a packet goes on.
 #[derive(Clone, Copy)]
 #[repr(u32)]
@@ -76,6 +81,8 @@ pub(crate) enum Next {
     Judge = 1,
     /// `edge_answer`
     Answer = 2,
+    /// `edge_xdp`
+    Edge = 3,
 }
 
 /// Goes on in another program. Returns only when that is not there, or too many followed
@@ -110,6 +117,13 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
 pub(crate) fn budget(of: u32) -> Option<&'static mut Budget> {
     // SAFETY: as above; each is asked for once a program.
     unsafe { BUDGET.get_ptr_mut(of)?.as_mut() }
+}
+
+/// What `edge_again` runs.
+#[inline(always)]
+pub(crate) fn rehearsal() -> Option<&'static mut Rehearsal> {
+    // SAFETY: it runs on one CPU at a time, by the bench that set it.
+    unsafe { REHEARSAL.get_ptr_mut(0)?.as_mut() }
 }
 
 /// The settings. All zero before the daemon wrote them, which passes everything.

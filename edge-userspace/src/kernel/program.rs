@@ -6,6 +6,7 @@ use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use edge_common::flow;
 use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
+use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
 use rustix::io::Errno;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub struct Program {
     counters: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
     rejects: Option<RingBuf<MapData>>,
+    rehearsal: Array<MapData, Rehearsal>,
     _programs: ProgramArray<MapData>,
     tables: Option<Tables>,
     sizes: Sizes,
@@ -161,6 +163,9 @@ impl Program {
     /// The programs that it goes on in, by their places in `PROGRAMS`.
     pub const FURTHER: [&str; 3] = ["edge_scan", "edge_judge", "edge_answer"];
 
+    /// Name of the program that runs a [`Rehearsal`].
+    pub const AGAIN: &str = "edge_again";
+
     /// Loads `object` with maps of these sizes.
     ///
     /// # Errors
@@ -183,15 +188,19 @@ impl Program {
             let set = programs.set(place, descriptor, 0);
             set.map_err(in_map("PROGRAMS"))?;
         }
-        for name in [Self::EDGE, Self::PASS] {
+        for name in [Self::EDGE, Self::PASS, Self::AGAIN] {
             xdp(&mut ebpf, name)?.load().map_err(Box::new)?;
         }
+        let edge = xdp(&mut ebpf, Self::EDGE)?.fd().map_err(Box::new)?;
+        let last = Self::FURTHER.len() as u32;
+        programs.set(last, edge, 0).map_err(in_map("PROGRAMS"))?;
         let mut take = |name| map(&mut ebpf, name);
         let keys = typed("KEYS", take("KEYS")?)?;
         let settings = typed("SETTINGS", take("SETTINGS")?)?;
         let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
         let ports = typed("PORTS", take("PORTS")?)?;
         let counters = typed("COUNTERS", take("COUNTERS")?)?;
+        let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
         let events = Some(typed("EVENTS", take("EVENTS")?)?);
         let rejects = Some(typed("REJECTS", take("REJECTS")?)?);
         let tables = Tables {
@@ -210,6 +219,7 @@ impl Program {
             counters,
             events,
             rejects,
+            rehearsal,
             _programs: programs,
             tables: Some(tables),
             sizes: *sizes,
@@ -339,6 +349,15 @@ impl Program {
             frame: output,
             duration: result.duration,
         })
+    }
+
+    /// What [`Self::AGAIN`] is to run from now on.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set_rehearsal(&mut self, rehearsal: &Rehearsal) -> Result<(), ProgramError> {
+        let set = self.rehearsal.set(0, rehearsal, 0);
+        set.map_err(in_map("REHEARSAL"))
     }
 
     /// How many instructions the verifier walked to accept a program (Linux 5.16).
