@@ -31,6 +31,8 @@ pub(crate) struct Package {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
+    /// Whether plain `cargo test` runs it.
+    pub(crate) test: bool,
 }
 
 /// The cargo that started this binary, else the one on the `PATH`, in the workspace.

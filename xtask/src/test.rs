@@ -133,7 +133,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(ExitCode, String)> {
     ))
 }
 
-/// Names of the files in `tests/` of the default members.
+/// Names of the files in `tests/` of the default members that run on this machine; the others
+/// are for [`crate::kernels`].
 fn test_files(metadata: &cargo::Metadata) -> BTreeSet<String> {
     let members = &metadata.workspace_default_members;
     metadata
@@ -141,7 +142,7 @@ fn test_files(metadata: &cargo::Metadata) -> BTreeSet<String> {
         .iter()
         .filter(|package| members.contains(&package.id))
         .flat_map(|package| &package.targets)
-        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .filter(|target| target.test && target.kind.iter().any(|kind| kind == "test"))
         .map(|target| target.name.clone())
         .collect()
 }

@@ -1,0 +1,52 @@
+//! Over a link that loses, doubles, delays and reorders packets in both directions: no
+//! honest client is lost or refused, and none of it makes a hello count twice.
+
+use crate::network::{lacks, run};
+use crate::scene::Scene;
+use crate::skip;
+
+/// Of each of the twelve kinds.
+const ROUNDS: usize = 25;
+
+/// Every tenth segment meets something, and most overtake another now and then.
+fn spoil(device: &str) {
+    run(
+        "tc",
+        &format!(
+            "qdisc add dev {device} root netem delay 6ms 4ms loss 3% duplicate 3% reorder 20% 50%"
+        ),
+    );
+}
+
+fn check(mode: &'static str, test: &str) {
+    if let Some(why) = lacks("tc", "qdisc add dev lo root netem delay 1ms") {
+        skip::skipped(test, &why);
+        return;
+    }
+    let scene = Scene {
+        mode,
+        rounds: ROUNDS,
+        spoil,
+    };
+    let account = scene.play();
+    account.print("netem", mode);
+    assert!(
+        account.sent_again > 0,
+        "nothing was lost: netem did nothing"
+    );
+    let faults = account.faults();
+    assert!(faults.is_empty(), "{faults:#?}");
+    account.assert_no_false_reject();
+}
+
+#[test]
+fn no_honest_client_is_lost_in_driver_mode() {
+    needs_kernel!();
+    check("driver", "netem::no_honest_client_is_lost_in_driver_mode");
+}
+
+#[test]
+fn no_honest_client_is_lost_in_generic_mode() {
+    needs_kernel!();
+    check("generic", "netem::no_honest_client_is_lost_in_generic_mode");
+}

@@ -1,0 +1,170 @@
+//! One edge in one namespace, its clients in another, and the account of both sides.
+
+use crate::clients::{End, Kind, Known, Offer, connect_all};
+use crate::network::{lay_link, own_namespace, segments_sent_again, take_up_link};
+use crate::process::{Daemon, Place};
+use aya::programs::XdpMode;
+use edge_common::policy::{Counter, Reason, Verdict};
+use edge_userspace::kernel::{Program, object};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+
+/// What a scene differs in.
+pub(crate) struct Scene {
+    /// `kernel.attach`.
+    pub(crate) mode: &'static str,
+    /// Clients of each kind.
+    pub(crate) rounds: usize,
+    /// Done to each end of the link, by its name, when it stands.
+    pub(crate) spoil: fn(&str),
+}
+
+/// What happened.
+pub(crate) struct Account {
+    pub(crate) ends: Vec<(Kind, End)>,
+    counters: BTreeMap<String, u64>,
+    /// Segments that the clients' side sent again.
+    pub(crate) sent_again: u64,
+}
+
+impl Scene {
+    /// Plays it on threads of its own.
+    pub(crate) fn play(&self) -> Account {
+        let (tell_client, client_is) = mpsc::sync_channel(1);
+        let (tell_known, known_is) = mpsc::sync_channel(1);
+        let (tell_done, done_is) = mpsc::sync_channel::<()>(1);
+        std::thread::scope(|scope| {
+            let clients = scope.spawn(move || {
+                own_namespace();
+                tell_client.send(rustix::thread::gettid()).unwrap();
+                // The other side's panic shows as a closed channel; ours as one there.
+                let known = known_is.recv().expect("the edge stands");
+                take_up_link();
+                (self.spoil)("client0");
+                // What a driver-mode program sends back is thrown away otherwise.
+                let mut stub = Program::load(object::OBJECT, 1).unwrap();
+                let pass = stub.pass().unwrap();
+                pass.attach("client0", XdpMode::Driver).unwrap();
+                let ends = connect_all(&known, self.rounds);
+                tell_done.send(()).unwrap();
+                (ends, segments_sent_again())
+            });
+            let edge = scope.spawn(move || {
+                own_namespace();
+                let client = client_is.recv().expect("the clients' side stands");
+                lay_link(client.as_raw_nonzero().get());
+                (self.spoil)("edge0");
+                let place = place(self.mode);
+                let key = place.new_key("alice");
+                let daemon = place.start();
+                let file = place.path().join("cert.pem");
+                let certificate = CertificateDer::from_pem_file(file).unwrap();
+                assert_eq!(daemon.status()["kernel"]["mode"], self.mode);
+                tell_known.send(Known { certificate, key }).unwrap();
+                let _ = done_is.recv();
+                let counters = counters(&daemon);
+                daemon.stop();
+                counters
+            });
+            let (clients, edge) = (clients.join(), edge.join());
+            let (ends, sent_again) = clients.unwrap_or_else(|p| std::panic::resume_unwind(p));
+            let counters = edge.unwrap_or_else(|p| std::panic::resume_unwind(p));
+            Account {
+                ends,
+                counters,
+                sent_again,
+            }
+        })
+    }
+}
+
+fn place(mode: &str) -> Place {
+    let place = Place::new();
+    place.configure(|text| {
+        text.replace("\"off\"", &format!("\"{mode}\""))
+            .replacen(
+                "\"127.0.0.1:0\"",
+                "\"10.9.0.1:443\", \"[2001:db8::1]:443\"",
+                1,
+            )
+            .replacen("[tls]", "handshake_timeout = \"60s\"\n[tls]", 1)
+    });
+    place
+}
+
+/// The kernel half's counters, once nothing came between two looks.
+fn counters(daemon: &Daemon) -> BTreeMap<String, u64> {
+    let mut before = daemon.status();
+    let status = daemon.wait_for_status(|status| {
+        let same = status["kernel"]["counters"] == before["kernel"]["counters"];
+        before = status.clone();
+        same
+    });
+    let counters = status["kernel"]["counters"].as_array().unwrap().iter();
+    let counters: BTreeMap<_, _> = counters
+        .map(|counter| {
+            let name = counter[0].as_str().unwrap().to_owned();
+            (name, counter[1].as_u64().unwrap())
+        })
+        .collect();
+    crate::counters::add_up(|name| counters[name]);
+    counters
+}
+
+impl Account {
+    /// A counter by its name; 0 for one that the object does not have.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Connections of clients that offered one of these.
+    pub(crate) fn connections(&self, offers: &[Offer]) -> u64 {
+        let those = self
+            .ends
+            .iter()
+            .filter(|(kind, _)| offers.contains(&kind.offer));
+        those.count() as u64
+    }
+
+    /// Honest clients that were not served, and bad ones that were not told so.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let faults = self.ends.iter().filter(|(kind, end)| match kind.offer {
+            Offer::Bad => *end != End::Denied,
+            Offer::Good | Offer::Nothing => *end != End::Served,
+        });
+        faults
+            .map(|(kind, end)| format!("{kind:?}: {end:?}"))
+            .collect()
+    }
+
+    /// No client was refused in the kernel for what none of them did, and none more often
+    /// than there are clients who did it.
+    pub(crate) fn assert_no_false_reject(&self) {
+        let rejects = Reason::ALL
+            .iter()
+            .filter(|reason| reason.verdict() == Verdict::Reject);
+        for reason in rejects.filter(|reason| **reason != Reason::TagWrong) {
+            assert_eq!(self.count(reason.name()), 0, "{}", reason.name());
+        }
+    }
+
+    /// The counters that are not 0, to be read.
+    pub(crate) fn print(&self, scene: &str, mode: &str) {
+        let honest = self.connections(&[Offer::Good, Offer::Nothing]);
+        let told = self.counters.iter().filter(|(_, value)| **value != 0);
+        let told: Vec<_> = told
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        println!("counters {}", told.join(", "));
+        for (name, value) in [
+            ("connections", self.ends.len() as u64),
+            ("honest", honest),
+            ("sent_again", self.sent_again),
+            ("hellos", self.count(Counter::Hellos.name())),
+        ] {
+            println!("figure guest.{scene}.{mode}.{name} {value} 1");
+        }
+    }
+}
