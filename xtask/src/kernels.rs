@@ -36,7 +36,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 
 /// A boot with all parts takes a minute or two under emulation; this guards against a hang.
-const HANG: Duration = Duration::from_secs(280);
+const HANG: Duration = Duration::from_secs(420);
 
 /// Run the packet fixtures and a live edge on other kernels, in qemu
 #[derive(clap::Args)]
@@ -164,7 +164,7 @@ fn boot_all(args: &Args, kernels: &[Kernel]) -> anyhow::Result<ExitCode> {
         let boot = console::read(boot(&kernel.image, &archive)?, &args.only);
         let passed = boot.parts.iter().all(|(_, outcome)| outcome.passed);
         if !passed {
-            eprintln!("{}", boot.console);
+            show(&folder, &boot)?;
         }
         ui::step(&format!(
             "{} took {}",
@@ -184,6 +184,24 @@ fn boot_all(args: &Args, kernels: &[Kernel]) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The end of what a guest said in each part that failed; the whole is kept in a file.
+fn show(folder: &Path, boot: &Boot) -> anyhow::Result<()> {
+    const LINES: usize = 100;
+    const CHARACTERS: usize = 300;
+    let file = folder.join(format!("console-{}", boot.release));
+    fs::write(&file, &boot.console)?;
+    for (part, _) in boot.parts.iter().filter(|(_, outcome)| !outcome.passed) {
+        let lines = console::lines_of(&boot.console, *part);
+        eprintln!("==> the console's last lines of {}:", part.name());
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            let line: String = line.chars().take(CHARACTERS).collect();
+            eprintln!("{line}");
+        }
+    }
+    eprintln!("==> the whole console: {}", file.display());
+    Ok(())
 }
 
 /// Prints what the boots came to; whether it is good.

@@ -1,7 +1,9 @@
 //! Over a link that loses nothing: each client comes to what it should, at once, and each
 //! hello is counted once.
 
+use crate::clients::Offer;
 use crate::scene::Scene;
+use edge_common::policy::{Counter, Reason};
 
 const ROUNDS: usize = 4;
 
@@ -15,10 +17,18 @@ fn check(mode: &'static str) {
     account.print("live", mode);
     let faults = account.faults();
     assert!(faults.is_empty(), "{faults:#?}");
-    account.assert_no_false_reject();
-    let unfinished = account.count("hello_begun") - account.count("hellos_resumed");
-    assert_eq!(unfinished, 0, "every hello came to its end");
-    assert_eq!(account.count("hellos"), account.ends.len() as u64);
+    let counted = |reason: Reason| account.count(reason.name());
+    let verdicts = [Reason::Accepted, Reason::NoToken, Reason::TagWrong].map(counted);
+    let offers = [Offer::Good, Offer::Nothing, Offer::Bad];
+    assert_eq!(verdicts, offers.map(|offer| account.connections(&[offer])));
+    account.assert_each_hello_counts_once();
+    let split = account
+        .ends
+        .iter()
+        .filter(|(kind, _)| kind.post_quantum)
+        .count() as u64;
+    let resumed = account.count(Counter::HellosResumed.name());
+    assert_eq!((counted(Reason::HelloBegun), resumed), (split, split));
 }
 
 #[test]

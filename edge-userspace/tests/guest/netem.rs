@@ -36,7 +36,7 @@ fn check(mode: &'static str, test: &str) {
     );
     let faults = account.faults();
     assert!(faults.is_empty(), "{faults:#?}");
-    account.assert_no_false_reject();
+    account.assert_each_hello_counts_once();
 }
 
 #[test]

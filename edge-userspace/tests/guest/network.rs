@@ -22,11 +22,12 @@ pub(crate) fn lay_link(client: i32) {
     ip("link set edge0 up");
 }
 
-/// The clients' end, which cuts what it sends into segments, as on a wire.
+/// The clients' end, which cuts what it sends into segments, as on a wire; every
+/// post-quantum hello is longer than one.
 pub(crate) fn take_up_link() {
     ip("addr add 10.9.0.2/24 dev client0");
     ip("addr add 2001:db8::2/64 dev client0 nodad");
-    ip("link set client0 gso_max_segs 1");
+    ip("link set client0 mtu 1400 gso_max_segs 1");
     ip("link set client0 up");
 }
 

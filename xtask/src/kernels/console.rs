@@ -27,8 +27,7 @@ pub(super) struct Outcome {
 
 /// Reads a console for these parts.
 pub(super) fn read(console: String, parts: &[Part]) -> Boot {
-    // The firmware's escape sequences may stand before the first line, and the harness puts a
-    // test's name before what the test says.
+    // The harness puts a test's name before what the test says.
     let after = |word: &'static str| {
         let lines = console.lines().map(str::trim);
         lines.filter_map(move |line| {
@@ -56,6 +55,17 @@ pub(super) fn read(console: String, parts: &[Part]) -> Boot {
         facts,
         console: console.clone(),
     }
+}
+
+/// What was said in a part, or all of it when the part did not begin.
+pub(super) fn lines_of(console: &str, part: Part) -> Vec<&str> {
+    let word = |word: &str| format!("part {} {word}", part.name());
+    let (begins, ends) = (word("begins"), word("ends with "));
+    let lines = || console.lines().map(str::trim);
+    let first = lines().position(|line| line == begins).unwrap_or(0);
+    let last = lines().position(|line| line.starts_with(&ends));
+    let last = last.unwrap_or_else(|| lines().count());
+    lines().take(last).skip(first).collect()
 }
 
 fn outcome(console: &str, part: Part) -> Outcome {
@@ -99,9 +109,9 @@ fn outcome(console: &str, part: Part) -> Outcome {
 mod tests {
     use super::*;
 
-    const CONSOLE: &str = "\x1b[2J kernel 6.1.0\r\n\
+    const CONSOLE: &str = "\x1b[2J firmware\r\nkernel 6.1.0\r\n\
         part fixtures begins\r\n\
-        test a ... figure verified_instructions.edge_xdp 7 1\r\n\
+        test a ... figure xdp.verifier_insns.edge_xdp 7 1\r\n\
         test result: ok. 3 passed; 0 failed\r\n\
         part fixtures ends with 0 after 12 s\r\n\
         part live begins\r\n\
@@ -117,7 +127,7 @@ mod tests {
         let parts = [Part::Fixtures, Part::Live, Part::Netem];
         let boot = read(CONSOLE.into(), &parts);
         assert_eq!(boot.release, "6.1.0");
-        let name = "verified_instructions.edge_xdp".to_owned();
+        let name = "xdp.verifier_insns.edge_xdp".to_owned();
         assert_eq!(boot.figures, [[name, "7".into(), "1".into()]]);
         assert_eq!(boot.facts, [["sock_destroy".to_owned(), "yes".into()]]);
         let [(_, fixtures), (_, live), (_, netem)] = &boot.parts[..] else {
@@ -127,6 +137,9 @@ mod tests {
         assert_eq!(fixtures.seconds, Some(12));
         assert!(live.passed);
         assert_eq!(live.skipped, ["c: no veth"]);
+        let said = lines_of(CONSOLE, Part::Live);
+        assert_eq!((said.len(), said[0]), (5, "part live begins"));
+        assert_eq!(lines_of(CONSOLE, Part::Netem).len(), 2);
         assert_eq!((netem.passed, &*netem.result), (false, "was cut short"));
     }
 

@@ -129,7 +129,7 @@ fn first_process(modules: &[String], parts: &[Part]) -> String {
          busybox mount -t sysfs sysfs /sys\n\
          busybox mount -t devtmpfs devtmpfs /dev\n\
          busybox mount -t bpf bpf /sys/fs/bpf\n\
-         echo \"kernel $(busybox uname -r)\"\n\
+         echo; echo \"kernel $(busybox uname -r)\"\n\
          seconds() { busybox cut -d. -f1 /proc/uptime; }\n\
          part() {\n\
          name=$1; shift; began=$(seconds); : > /tmp/skipped\n\
