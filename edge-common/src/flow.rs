@@ -4,8 +4,8 @@
 //!
 //! The flow table is set-associative and bounded: a set of [`WAYS`] places, the tags of
 //! which lie in one cache line ([`FlowSet`]), and a [`FlowSlot`] for each. When a set is
-//! full the entry that was touched longest ago goes. The kernel writes it; userspace may
-//! read it, under the set's sequence counter.
+//! full the entry that was touched longest ago goes, and before it any whose connection is
+//! closed. The kernel writes it; userspace may read it, under the set's sequence counter.
 
 use crate::client_hello::ClientHello;
 use crate::siphash;
@@ -44,17 +44,22 @@ impl FlowKey {
         let high = (a as u64 | (b as u64) << 32) ^ secret[0];
         let low = (c as u64 | (d as u64) << 32) ^ secret[1];
         let ports = self.client_port_be as u64 | (self.server_port_be as u64) << 16;
-        let server = self.server[3] as u64 | (self.server[2] as u64) << 32;
+        let [e, f, g, h] = self.server;
+        let server =
+            (e as u64 | (f as u64) << 32).wrapping_mul(SPREAD) ^ (g as u64 | (h as u64) << 32);
         let hash = mix(mix(high, low) ^ server, ports ^ secret[0]);
         let tag = (hash >> 32) as u32;
         (hash as u32 & sets_mask, if tag == 0 { 1 } else { tag })
     }
 }
 
+/// An odd number with its bits all over.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Two multiplications that spread a word over all bits.
 #[inline(always)]
 pub(crate) const fn mix(word: u64, secret: u64) -> u64 {
-    let mut hash = word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut hash = word.wrapping_mul(SPREAD);
     hash ^= hash >> 32;
     hash = (hash ^ secret).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ hash >> 32
@@ -62,6 +67,10 @@ pub(crate) const fn mix(word: u64, secret: u64) -> u64 {
 
 /// Places of a set of the flow table.
 pub const WAYS: u32 = 4;
+
+/// By how much an entry is older, in a set's sequence, when nothing of its connection is
+/// left but the memory that it was refused.
+pub const CLOSED_AGE: u32 = 1 << 30;
 
 /// A set of the flow table: one cache line. Place `i` is slot `WAYS * set + i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,7 +82,8 @@ pub struct FlowSet {
     pub padding: u32,
     /// The tags of the connections; 0 for a free place.
     pub tags: [u32; WAYS as usize],
-    /// The set's sequence when each was last written: which was so longest ago.
+    /// The set's sequence when each was last written: which was so longest ago. Those that
+    /// are closed count as [`CLOSED_AGE`] older.
     pub touched: [u32; WAYS as usize],
     /// Always 0.
     pub rest: [u32; 6],

@@ -5,7 +5,7 @@
 //! another connection meanwhile. Nothing is called while the lock is held.
 
 use core::arch::asm;
-use edge_common::flow::{FlowSet, FlowSlot, WAYS, state};
+use edge_common::flow::{CLOSED_AGE, FlowSet, FlowSlot, WAYS, state};
 use edge_common::policy::{Counter, Settings};
 
 use crate::maps::{FLOW_SETS, FLOW_SLOTS, count};
@@ -71,7 +71,10 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
     let record = (&raw mut scratch.record).cast::<u64>();
     let known = slot(scratch.set, scratch.way);
     let held = lock(set)?;
-    let touched = held as u32;
+    let mut touched = held as u32;
+    if scratch.record.state == state::CLOSED {
+        touched = touched.wrapping_sub(CLOSED_AGE);
+    }
     let mut evicts = false;
     let mut evicted = state::FREE;
     let mut way = NO_WAY;
@@ -113,9 +116,9 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
     Ok(())
 }
 
-/// Sets the state of the connection's entry, if it still has one.
+/// Marks the connection's entry as closed, if it still has one.
 #[inline(always)]
-pub(crate) fn mark(scratch: &mut Scratch, state: u32) {
+pub(crate) fn close(scratch: &mut Scratch) {
     let (Some(set), Some(slot)) = (set(scratch.set), slot(scratch.set, scratch.way)) else {
         return;
     };
@@ -123,8 +126,13 @@ pub(crate) fn mark(scratch: &mut Scratch, state: u32) {
     let Ok(held) = lock(set) else { return };
     if same_flow(slot, record) {
         // SAFETY: the slot is a map's value; `state` is a word of it.
-        unsafe { (&raw mut (*slot.cast::<FlowSlot>()).state).write_volatile(state) };
-        scratch.record.state = state;
+        unsafe { (&raw mut (*slot.cast::<FlowSlot>()).state).write_volatile(state::CLOSED) };
+        set_place(
+            set,
+            scratch.way,
+            scratch.tag,
+            (held as u32).wrapping_sub(CLOSED_AGE),
+        );
     }
     unlock(set, held);
 }

@@ -45,7 +45,7 @@ pub(crate) fn bare(scratch: &mut Scratch) -> Step {
     if !ends && scratch.acknowledged != answered {
         return Err(Reason::NoPayload);
     }
-    flows::mark(scratch, state::CLOSED);
+    flows::close(scratch);
     crate::maps::count(Reason::RejectClosed as u32);
     scratch.errand = Errand::Close as u32;
     Ok(Next::Answer)

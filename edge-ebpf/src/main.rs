@@ -51,20 +51,16 @@ pub fn edge_xdp(ctx: XdpContext) -> u32 {
         return XDP_PASS;
     };
     count(Counter::Packets as u32);
-    let Some(settings) = maps::settings() else {
-        return XDP_PASS;
-    };
-    let step = segment(&ctx, scratch, settings);
+    let step = segment(&ctx, scratch);
     finish(&ctx, step)
 }
 
 /// Goes on with a hello that `edge_xdp` has not seen to its end.
 #[xdp(frags)]
 pub fn edge_scan(ctx: XdpContext) -> u32 {
-    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+    let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
     };
-    let _ = settings;
     let step = scan::chunk(&ctx, scratch);
     finish(&ctx, step)
 }
@@ -110,8 +106,10 @@ fn finish(ctx: &XdpContext, step: Step) -> u32 {
     match step {
         Ok(next) => {
             maps::go_on(ctx, next);
-            // The programs are there before the first is attached.
+            // The programs are there before the first is attached, and a packet goes
+            // round less often than the kernel allows.
             count(Reason::NotLinear as u32);
+            count(Counter::Hellos as u32);
             XDP_PASS
         }
         Err(reason) => {
@@ -126,8 +124,11 @@ fn finish(ctx: &XdpContext, step: Step) -> u32 {
 }
 
 #[inline(always)]
-fn segment(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Step {
+fn segment(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
     let segment = packet::parse(ctx, scratch)?;
+    let Some(settings) = maps::settings() else {
+        return Err(Reason::NotHello);
+    };
     let is_known = flows::look(scratch, settings);
     match segment {
         Segment::Syn => {

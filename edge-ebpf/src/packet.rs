@@ -103,9 +103,6 @@ fn ipv4(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
     if read_be16(header + 6) & 0x3fff != 0 {
         return Err(Reason::IpFragment);
     }
-    let mapped = FlowKey::MAPPED;
-    scratch.record.flow.client = [0, 0, mapped, read_u32(header + 12)];
-    scratch.record.flow.server = [0, 0, mapped, read_u32(header + 16)];
     scratch.is_ipv6 = 0;
     scratch.transport_at = scratch.network_at + length;
     Ok(total - length)
@@ -118,9 +115,6 @@ fn ipv6(ctx: &XdpContext, scratch: &mut Scratch) -> Result<u32, Reason> {
     if header + 40 > end(ctx) || read_u8(header) >> 4 != 6 {
         return Err(Reason::HeaderTruncated);
     }
-    let word = |at: usize| read_u32(header + at);
-    scratch.record.flow.client = [word(8), word(12), word(16), word(20)];
-    scratch.record.flow.server = [word(24), word(28), word(32), word(36)];
     scratch.is_ipv6 = 1;
     let begin = scratch.network_at + 40;
     scratch.transport_at = begin;
@@ -192,6 +186,11 @@ fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<Segment, R
     if length < 20 || total < length {
         return Err(Reason::HeaderTruncated);
     }
+    addresses(ctx, scratch)?;
+    let header = start(ctx) + (scratch.transport_at & MAX_HEADERS_MASK) as usize;
+    if header + 20 > end(ctx) {
+        return Err(Reason::HeaderTruncated);
+    }
     let ports = read_u32(header);
     scratch.record.flow.client_port_be = ports as u16;
     scratch.record.flow.server_port_be = (ports >> 16) as u16;
@@ -213,6 +212,29 @@ fn tcp(ctx: &XdpContext, scratch: &mut Scratch, total: u32) -> Result<Segment, R
         return Err(Reason::OddFlags);
     }
     Ok(Segment::Payload)
+}
+
+/// Whose connection it is: read when it is known that the packet is for us, for most are
+/// not.
+#[inline(always)]
+fn addresses(ctx: &XdpContext, scratch: &mut Scratch) -> Result<(), Reason> {
+    let header = start(ctx) + (scratch.network_at & MAX_HEADERS_MASK) as usize;
+    let flow = &mut scratch.record.flow;
+    if scratch.is_ipv6 == 0 {
+        if header + 20 > end(ctx) {
+            return Err(Reason::HeaderTruncated);
+        }
+        flow.client = [0, 0, FlowKey::MAPPED, read_u32(header + 12)];
+        flow.server = [0, 0, FlowKey::MAPPED, read_u32(header + 16)];
+        return Ok(());
+    }
+    if header + 40 > end(ctx) {
+        return Err(Reason::HeaderTruncated);
+    }
+    let word = |at: usize| read_u32(header + at);
+    flow.client = [word(8), word(12), word(16), word(20)];
+    flow.server = [word(24), word(28), word(32), word(36)];
+    Ok(())
 }
 
 /// Address of the frame's first byte.
