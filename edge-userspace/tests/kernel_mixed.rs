@@ -83,7 +83,8 @@ fn run(mode: &str, conditions: Conditions) -> Outcome {
     let (counters, counted, lost) = wire.server.run(|| {
         let edge = Edge::start(mode, KEYS, |text| text);
         let clients = Clients::of(&edge.place);
-        let captured = net::packets::captured_hellos();
+        let captured = net::files::captured();
+        let captured: Vec<_> = (captured.into_iter().map(|file| (file.name, file.bytes))).collect();
         let capture = Capture::start(&wire);
         let next = AtomicU64::new(0);
         let began = std::time::Instant::now();

@@ -12,8 +12,14 @@ mod bpf;
 pub(crate) mod capture;
 pub(crate) mod client;
 pub(crate) mod edge;
+#[path = "../../../edge-common/tests/common/files.rs"]
+pub(crate) mod files;
 pub(crate) mod frames;
+#[path = "../../../edge-common/tests/common/generated.rs"]
+pub(crate) mod generated;
 pub(crate) mod handshake;
+#[path = "../../../edge-common/tests/common/made.rs"]
+pub(crate) mod made;
 pub(crate) mod namespace;
 pub(crate) mod packet;
 #[path = "../packets/frames.rs"]
