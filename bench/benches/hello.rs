@@ -82,6 +82,7 @@ fn keys() -> Snapshot {
             not_before_s: 0,
             not_after_s: u64::MAX,
             alpn_only: false,
+            rates: Default::default(),
             revoked: false,
         })
     }));

@@ -1,8 +1,8 @@
 //! The edge daemon, in the order in which data goes through it.
 //!
-//! packet → [`kernel`] → connection → [`listener`] (hello again, in full) → [`session`]
-//! (who is bound to this connection) → [`api`] (what is asked) → [`upstream`] (where it
-//! goes) → [`relay`] (bytes untouched) → [`telemetry`].
+//! packet → [`kernel`] → connection → [`listener`] (hello again, in full) → [`charges`]
+//! (token used up, rates) → [`session`] (who is bound to this connection) → [`api`] (what is
+//! asked) → [`upstream`] (where it goes) → [`relay`] (bytes untouched) → [`telemetry`].
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
@@ -10,6 +10,7 @@
 
 pub mod admin;
 pub mod api;
+pub mod charges;
 pub mod cli;
 pub mod config;
 pub mod daemon;

@@ -9,8 +9,9 @@ mod skip;
 
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
+use edge_userspace::charges::Charges;
 use edge_userspace::config::{self, Config};
-use edge_userspace::kernel::{KernelHalf, Program, Sizes, Status, object};
+use edge_userspace::kernel::{self, KernelHalf, Program, Sizes, Status, object};
 use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
 use edge_userspace::secret::ApiKey;
 use namespace::{in_namespace, ip};
@@ -78,7 +79,22 @@ fn look(half: &KernelHalf) -> Status {
 }
 
 fn start(kernel: &str) -> Result<Result<KernelHalf, Status>, String> {
-    KernelHalf::attach(&config(kernel), &[], true).map_err(|error| error.to_string())
+    attach(&config(kernel), &[]).map_err(|error| error.to_string())
+}
+
+/// As the daemon does, with these keys.
+fn attach(
+    config: &Config,
+    keys: &[Arc<KeyRecord>],
+) -> Result<Result<KernelHalf, Status>, kernel::Error> {
+    let mut loaded = match KernelHalf::load(config)? {
+        Ok(loaded) => loaded,
+        Err(status) => return Ok(Err(status)),
+    };
+    let keyring = Arc::new(Keyring::new(100));
+    keyring.apply(keys.iter().map(|key| Edit::Put(KeyRecord::clone(key))));
+    let charges = Charges::new(config, &keyring, loaded.take_charged()).unwrap();
+    loaded.attach(config, keys, true, charges)
 }
 
 fn record(text: &[u8]) -> KeyRecord {
@@ -97,6 +113,7 @@ fn record(text: &[u8]) -> KeyRecord {
         not_before_s: 0,
         not_after_s: u64::MAX,
         alpn_only: false,
+        rates: Default::default(),
         revoked: false,
     }
 }
@@ -237,7 +254,7 @@ fn the_policy_map_follows_the_keyring() {
     in_namespace(|| {
         let config = config("attach = \"driver\"");
         let first = Arc::new(record(b"sk-edge-first"));
-        let half = KernelHalf::attach(&config, &[Arc::clone(&first)], true).unwrap();
+        let half = attach(&config, &[Arc::clone(&first)]).unwrap();
         let half = half.map_err(|status| status.notes).unwrap();
         assert_eq!(look(&half).keys, 1);
 
@@ -322,7 +339,7 @@ fn a_full_policy_map_is_never_called_complete() {
         let keys: Vec<_> = (0..3)
             .map(|i| Arc::new(record(format!("sk-edge-{i}").as_bytes())))
             .collect();
-        let half = KernelHalf::attach(&config, &keys, true).unwrap();
+        let half = attach(&config, &keys).unwrap();
         let status = look(&half.map_err(|status| status.notes).unwrap());
         assert_eq!((status.keys, status.policy_complete), (2, false));
     });

@@ -3,6 +3,7 @@
 //! What the data path counts is in [`crate::telemetry`].
 
 use super::View;
+use crate::charges;
 use crate::kernel;
 use crate::kernel::agreement::Comparisons;
 use crate::kernel::flows::Usage;
@@ -52,6 +53,7 @@ impl Collector for Collect {
         let mut families = Families(encoder);
         process(&view, &mut families)?;
         keys(&view, &mut families)?;
+        charges(&(view.charges)(), &mut families)?;
         kernel(&(view.kernel)(), &mut families)
     }
 }
@@ -119,6 +121,74 @@ fn keys(view: &View, families: &mut Families<'_>) -> fmt::Result {
         "key_store_failing",
         "1 while the key store is refused and older keys are in use.",
         u64::from(store.error.is_some()),
+    )
+}
+
+fn charges(status: &charges::Status, families: &mut Families<'_>) -> fmt::Result {
+    for (name, help, value) in [
+        (
+            "replay_entries",
+            "Used tokens that are remembered.",
+            status.replay_entries,
+        ),
+        (
+            "replay_capacity",
+            "Places for used tokens.",
+            status.replay_capacity,
+        ),
+        (
+            "prefix_entries",
+            "Source prefixes with a bucket in use.",
+            status.prefix_entries,
+        ),
+        (
+            "prefix_capacity",
+            "Places for source prefixes.",
+            status.prefix_capacity,
+        ),
+        ("key_buckets", "Keys with a bucket.", status.key_buckets),
+        (
+            "key_buckets_capacity",
+            "Places for key buckets.",
+            status.key_buckets_capacity,
+        ),
+        (
+            "limit_window_back_seconds",
+            "How old a token may be.",
+            status.limits.window_back_s.into(),
+        ),
+        (
+            "limit_window_ahead_seconds",
+            "How far ahead a token may be.",
+            status.limits.window_ahead_s.into(),
+        ),
+        (
+            "limit_key_connections_per_second",
+            "Soft rate of a key without its own; 0 for none.",
+            status.limits.key_per_second.into(),
+        ),
+        (
+            "limit_key_connections_per_second_hard",
+            "Hard rate of a key without its own; 0 for none.",
+            status.limits.key_per_second_hard.into(),
+        ),
+        (
+            "limit_legacy_connections_per_second",
+            "Rate of a source prefix without tokens; 0 for none.",
+            status.limits.legacy_per_second.into(),
+        ),
+    ] {
+        families.gauge(name, help, value)?;
+    }
+    families.counter(
+        "replay_full",
+        "Good tokens that could not be remembered.",
+        status.replay_full,
+    )?;
+    families.counter(
+        "prefix_evicted",
+        "Source prefixes that lost a bucket in use.",
+        status.prefix_evicted,
     )
 }
 

@@ -9,6 +9,7 @@ mod status;
 pub use collect::{Collect, Target};
 pub use status::Status;
 
+use crate::charges;
 use crate::kernel;
 use crate::keys::{Keyring, watch::Watch};
 use crate::telemetry::{self, Metrics};
@@ -55,6 +56,8 @@ pub struct View {
     pub keyring: Arc<Keyring>,
     /// The key store.
     pub store: Watch,
+    /// A fresh look at the tables of what is charged.
+    pub charges: Box<dyn Fn() -> charges::Status + Send + Sync>,
     /// A fresh look at the kernel half.
     pub kernel: Box<dyn Fn() -> kernel::Status + Send + Sync>,
     /// What the data path counts.

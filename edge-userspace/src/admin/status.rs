@@ -1,6 +1,7 @@
 //! What `/status` says, for `edge status` and for programs.
 
 use super::View;
+use crate::charges;
 use crate::kernel;
 use crate::keys::watch;
 use crate::telemetry;
@@ -27,6 +28,8 @@ pub struct Status {
     pub kernel: kernel::Status,
     /// The table of keys and the store behind it.
     pub keys: Keys,
+    /// The tables of used tokens, source prefixes and keys, and the limits they go by.
+    pub charges: charges::Status,
     /// What the data path has done.
     pub traffic: telemetry::Summary,
 }
@@ -70,6 +73,7 @@ impl Status {
                 generation: snapshot.generation(),
                 store: view.store.status(),
             },
+            charges: (view.charges)(),
             traffic: view.metrics.summary(),
         }
     }

@@ -37,6 +37,26 @@ impl Admin {
             listen: vec!["127.0.0.1:443".parse().unwrap()],
             store: Watch::start(follower, Arc::clone(&keyring)).unwrap(),
             keyring,
+            charges: Box::new(|| charges::Status {
+                limits: charges::Limits {
+                    window_back_s: 30,
+                    window_ahead_s: 5,
+                    remember_s: 30,
+                    key_per_second: 0,
+                    key_per_second_hard: 1000,
+                    legacy_deny: false,
+                    legacy_per_second: 500,
+                    legacy_burst: 1000,
+                },
+                replay_entries: 11,
+                replay_capacity: 70,
+                replay_full: 2,
+                prefix_entries: 1,
+                prefix_capacity: 50,
+                prefix_evicted: 4,
+                key_buckets: 6,
+                key_buckets_capacity: 7,
+            }),
             kernel: Box::new(|| kernel::Status {
                 mode: "generic",
                 interfaces: vec![kernel::Interface {

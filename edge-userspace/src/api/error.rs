@@ -10,6 +10,7 @@ use std::borrow::Cow;
 pub const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 const OVERLOADED: &str = "overloaded_error";
+const RATE_LIMIT: &str = "rate_limit_error";
 
 /// An error as a client gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ kinds! {
     request_too_large = PAYLOAD_TOO_LARGE "request_too_large" retry false,
     /// 415: the body's encoding is not understood.
     unsupported_encoding = UNSUPPORTED_MEDIA_TYPE "invalid_request_error" retry false,
+    /// 429: too many, for the moment.
+    rate_limit = TOO_MANY_REQUESTS "rate_limit_error" retry true,
     /// 500: the edge or the upstream failed.
     api = INTERNAL_SERVER_ERROR "api_error" retry true,
     /// 504: the upstream did not answer in time.
@@ -105,7 +108,7 @@ impl ApiError {
             HeaderValue::from_static("application/json"),
         );
         headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
-        if self.kind == OVERLOADED {
+        if self.kind == OVERLOADED || self.kind == RATE_LIMIT {
             // Short: the official TypeScript SDK sleeps it in full.
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -159,6 +162,10 @@ mod tests {
         let overloaded = ApiError::overloaded("").response(&id);
         assert_eq!(overloaded.status().as_u16(), 529);
         assert_eq!(overloaded.headers()["retry-after"], "1");
+        let limited = ApiError::rate_limit("").response(&id);
+        assert_eq!(limited.status(), 429);
+        assert_eq!(limited.headers()["retry-after"], "1");
+        assert_eq!(limited.headers()[X_SHOULD_RETRY], "true");
         assert!(!response.headers().contains_key("retry-after"));
     }
 }

@@ -21,7 +21,7 @@ pub use settings::{Settings, SettingsError};
 
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
-use crate::telemetry::{Bounded, Lane, Metrics, Requests, StreamEnd};
+use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Fault, Target, Upstream};
 use bytes::Bytes;
 use error::ApiError;
@@ -137,6 +137,9 @@ impl Api {
         let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
         if !(asks_health && open) {
             (session.authenticate(seen.presented(), id.at_s())).map_err(refused)?;
+        }
+        if session.identity().over_rate {
+            return Err(self.over_rate(session));
         }
         if seen.layer {
             return Err(ApiError::invalid_request(
@@ -272,6 +275,18 @@ impl Api {
             );
         }
         told
+    }
+
+    /// The connection ends with the answer, so that another try opens a new one, which may
+    /// be within the rate.
+    fn over_rate(&self, session: &Session) -> ApiError {
+        if session.state() == State::Open {
+            session.close();
+            self.metrics.connection_ends.one(ConnectionEnd::KeyRate);
+        }
+        ApiError::rate_limit(
+            "This key opens connections faster than its rate allows; open fewer and use each for more requests, or wait a moment",
+        )
     }
 
     fn too_large(&self) -> ApiError {

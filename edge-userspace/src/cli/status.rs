@@ -222,6 +222,45 @@ fn for_people(status: &Value) -> String {
     if let Some(warning) = store["warning"].as_str() {
         line("", format!("WARNING: {warning}"));
     }
+    let charges = &status["charges"];
+    let limits = &charges["limits"];
+    let rate = |limit: &Value| match number(limit) {
+        0 => "any number".to_owned(),
+        some => some.to_string(),
+    };
+    line(
+        "limits",
+        format!(
+            "tokens from {} s ago to {} s ahead; connections a second: {} a key, refused from {}; without a token {}",
+            number(&limits["window_back_s"]),
+            number(&limits["window_ahead_s"]),
+            rate(&limits["key_per_second"]),
+            rate(&limits["key_per_second_hard"]),
+            if limits["legacy_deny"] == true {
+                "none".to_owned()
+            } else {
+                format!("{} a prefix", rate(&limits["legacy_per_second"]))
+            },
+        ),
+    );
+    line(
+        "used tokens",
+        format!(
+            "{} of at most {}{}; {} prefixes of at most {}{}",
+            number(&charges["replay_entries"]),
+            number(&charges["replay_capacity"]),
+            match number(&charges["replay_full"]) {
+                0 => String::new(),
+                more => format!(", {more} HAD NO ROOM"),
+            },
+            number(&charges["prefix_entries"]),
+            number(&charges["prefix_capacity"]),
+            match number(&charges["prefix_evicted"]) {
+                0 => String::new(),
+                more => format!(", {more} evicted"),
+            },
+        ),
+    );
     let traffic = &status["traffic"];
     line(
         "traffic",

@@ -69,6 +69,9 @@ impl Loader<'_, '_> {
             kernel: self.kernel(),
             legacy: Legacy {
                 deny: self.boolean("legacy.deny"),
+                connections_per_second: self.integer("legacy.connections_per_second") as u32,
+                burst: self.integer("legacy.burst") as u32,
+                prefix_capacity: self.integer("legacy.prefix_capacity") as u32,
             },
             clients: self.clients(),
             upstream: self.upstream(),
@@ -173,6 +176,9 @@ impl Loader<'_, '_> {
                 back_s: self.seconds("keys.window_back"),
                 ahead_s: self.seconds("keys.window_ahead"),
             },
+            connections_per_second: self.integer("keys.connections_per_second") as u32,
+            connections_per_second_hard: self.integer("keys.connections_per_second_hard") as u32,
+            replay_capacity: self.integer("keys.replay_capacity") as u32,
         }
     }
 

@@ -105,8 +105,16 @@ pub struct Keys {
     pub audience: String,
     /// Most keys. More in the store: the rest is refused and said so. Default 100,000.
     pub capacity: u32,
-    /// When a token is good. Default 30 s back, 5 s ahead.
+    /// When a token is good. Default 30 s back, 5 s ahead. May change while the daemon runs.
     pub window: Window,
+    /// Connections a second of one key, beyond which requests get a 429; 0, the default, for
+    /// no limit. May change while the daemon runs.
+    pub connections_per_second: u32,
+    /// Connections a second of one key, beyond which they are refused; 0 for no limit.
+    /// Default 1000. May change while the daemon runs.
+    pub connections_per_second_hard: u32,
+    /// Used tokens that are surely remembered. Default 1,048,576.
+    pub replay_capacity: u32,
 }
 
 /// `[kernel]`: the XDP half.
@@ -147,8 +155,15 @@ pub enum Attach {
 /// `[legacy]`: clients without a token.
 #[derive(Clone, Debug)]
 pub struct Legacy {
-    /// Whether they are refused in the hello. Default false.
+    /// Whether they are refused in the hello. Default false. May change while the daemon runs.
     pub deny: bool,
+    /// Connections a second of one source prefix (IPv4 /24, IPv6 /64), beyond which they are
+    /// refused; 0 for no limit. Default 500. May change while the daemon runs.
+    pub connections_per_second: u32,
+    /// As many as a prefix may open at once. Default 1000. May change while the daemon runs.
+    pub burst: u32,
+    /// Prefixes that are followed at a time. Default 65,536.
+    pub prefix_capacity: u32,
 }
 
 /// `[upstream]`: where requests go.

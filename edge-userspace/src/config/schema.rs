@@ -109,9 +109,15 @@ fields! {
     "keys.capacity": Integer(1, 16_777_216), Value("100000"),
         "Most keys. The rest of a longer store is refused, and that is said.";
     "keys.window_back": Kind::Duration(s(1), s(3600)), Value("\"30s\""),
-        "How old a token may be, in whole seconds.";
+        "How old a token may be, in whole seconds. Changes while the daemon runs.";
     "keys.window_ahead": Kind::Duration(s(0), s(600)), Value("\"5s\""),
-        "How far ahead of our clock a token may be, in whole seconds.";
+        "How far ahead of our clock a token may be, in whole seconds. Changes while the daemon runs.";
+    "keys.connections_per_second": Integer(0, 1_000_000), Value("0"),
+        "Connections a second that one key may open, and as many at once; beyond them a connection is served, and each of its requests gets a 429. 0: no limit. A key may have its own. Changes while the daemon runs.";
+    "keys.connections_per_second_hard": Integer(0, 1_000_000), Value("1000"),
+        "Connections a second that one key may open, and as many at once, before more are refused in their hello. 0: no limit. A key may have its own. Changes while the daemon runs.";
+    "keys.replay_capacity": Integer(1024, 67_108_864), Value("1048576"),
+        "Used tokens that are remembered at a time. When more are live, the holders of the latest are asked for their key in a header.";
     "kernel.attach": Choice(&["auto", "driver", "generic", "off"]), Value("\"auto\""),
         "How the XDP program is attached: `auto` tries driver mode, then generic mode, then goes on without; `driver` and `generic` demand that mode; `off` decides everything in userspace.";
     "kernel.interfaces": Texts, Value("[]"),
@@ -129,7 +135,13 @@ fields! {
     "kernel.connection_check": Boolean, Value("true"),
         "Whether a hello without a TCP connection here is dropped, without an answer and without being counted.";
     "legacy.deny": Boolean, Value("false"),
-        "Whether clients without a token are refused in their hello.";
+        "Whether clients without a token are refused in their hello. Changes while the daemon runs.";
+    "legacy.connections_per_second": Integer(0, 1_000_000), Value("500"),
+        "Connections a second without a token from one source prefix (IPv4 /24, IPv6 /64) before more are refused in their hello. 0: no limit. Changes while the daemon runs.";
+    "legacy.burst": Integer(1, 1_000_000), Value("1000"),
+        "As many as a prefix may open at once. Changes while the daemon runs.";
+    "legacy.prefix_capacity": Integer(256, 16_777_216), Value("65536"),
+        "Source prefixes that are followed at a time; of more, the least used begin anew.";
     "clients.rules": Rules, Computed("none"),
         "Rules by JA4 fingerprint, first match wins, at most 256: `ja4` is a fingerprint whose parts may each end in `*`, `action` is `allow`, `deny` (refused in the hello) or `legacy` (no zero lane, whatever the token).";
     "upstream.url": Text, Required,

@@ -2,15 +2,17 @@
 //!
 //! The order of the start is the point: everything that can be wrong is found before the
 //! kernel half is attached, so that a daemon that does not start leaves nothing behind.
-//! Configuration → logs → keys → sockets → certificate and upstream → kernel half → those who
-//! follow key changes → serving threads → admin → ready.
+//! Configuration → logs → keys → sockets → kernel half loaded → tables of what is charged →
+//! certificate and upstream → kernel half attached → those who follow key changes → serving
+//! threads → admin → ready.
 
 mod log;
 mod threads;
 
 use crate::admin::{self, Collect, Phase, Target, View};
+use crate::charges::{self, Charges};
 use crate::config::{self, Config};
-use crate::kernel::{self, KernelHalf};
+use crate::kernel::{self, KernelHalf, Loaded};
 use crate::keys::store::follow::Follower;
 use crate::keys::{self, Keyring, watch::Watch};
 use crate::listener::{self, BindError};
@@ -52,6 +54,9 @@ pub enum Error {
     /// The certificate, the upstream or the API's settings.
     #[error(transparent)]
     DataPath(#[from] listener::Error),
+    /// The tables of used tokens, prefixes and keys.
+    #[error(transparent)]
+    Charges(#[from] charges::Error),
     /// The kernel half, where the configuration demands it.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
@@ -96,9 +101,14 @@ pub fn run(file: &Path) -> Result<(), Error> {
     (metrics.registry_mut()).register_collector(Box::new(Collect::new(target.clone())));
     let metrics = Arc::new(metrics);
     let sessions = Arc::new(Sessions::new());
+    // Loaded first, attached last: the tables of what is charged lie in its maps.
+    let mut loaded = KernelHalf::load(&config)?;
+    let tables = (loaded.as_mut().ok()).and_then(Loaded::take_charged);
+    let charges = Charges::new(&config, &keyring, tables)?;
     let shared = Arc::new(listener::Shared::new(
         Arc::clone(&config),
         Arc::clone(&keyring),
+        Arc::clone(&charges),
         Arc::clone(&metrics),
         Arc::clone(&sessions),
     )?);
@@ -110,7 +120,8 @@ pub fn run(file: &Path) -> Result<(), Error> {
         Signals::new().map_err(Error::system("handle signals"))?
     };
 
-    let kernel = Arc::new(Kernel::attach(&config, &keyring)?);
+    let kernel = Kernel::attach(loaded, &config, &keyring, &charges)?;
+    let kernel = Arc::new(kernel);
     kernel.announce();
     warn_of(&config, &keyring, open_files);
     // Sessions first: what a revoked key runs ends before the kernel's map is brought up.
@@ -137,6 +148,10 @@ pub fn run(file: &Path) -> Result<(), Error> {
         listen: config.listen.addresses.clone(),
         keyring,
         store,
+        charges: {
+            let charges = Arc::clone(&charges);
+            Box::new(move || charges.status())
+        },
         kernel: {
             let kernel = Arc::clone(&kernel);
             Box::new(move || kernel.status())
@@ -248,10 +263,21 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn attach(config: &Config, keyring: &Keyring) -> Result<Self, Error> {
+    fn attach(
+        loaded: Result<Loaded, kernel::Status>,
+        config: &Config,
+        keyring: &Keyring,
+        charges: &Arc<Charges>,
+    ) -> Result<Self, Error> {
         let snapshot = keyring.snapshot();
-        let keys: Vec<_> = snapshot.iter().cloned().collect();
-        let (half, without) = match KernelHalf::attach(config, &keys, snapshot.complete())? {
+        let attached = match loaded {
+            Ok(loaded) => {
+                let keys: Vec<_> = snapshot.iter().cloned().collect();
+                loaded.attach(config, &keys, snapshot.complete(), Arc::clone(charges))?
+            }
+            Err(status) => Err(status),
+        };
+        let (half, without) = match attached {
             Ok(half) => (Some(half), kernel::Status::none("detached".to_owned())),
             Err(status) => (None, status),
         };

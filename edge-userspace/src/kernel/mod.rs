@@ -1,4 +1,5 @@
-//! The kernel half's loader: load, fill, beat, attach, read, detach, in that order.
+//! The kernel half's loader: load, fill, beat, attach, read, detach, in that order. Its
+//! tables of tokens and rates are [`crate::charges`]' to write.
 //!
 //! The program is attached last, when its maps hold every key and its heart beats: it
 //! never judges by half a policy. Links are tied to this process, so whatever ends it
@@ -9,6 +10,7 @@ mod attach;
 mod device;
 pub mod flows;
 mod interfaces;
+mod load;
 pub mod memory;
 pub mod object;
 mod program;
@@ -19,11 +21,13 @@ mod worker;
 
 pub use attach::AttachError;
 pub use interfaces::InterfaceError;
+pub use load::Loaded;
 pub use program::{ClockMap, Program, ProgramError, Sizes, Tables, TestRun, named};
 pub use pulse::{PulseError, clock_now, monotonic_ns};
 
-use crate::config::{Attach, Config};
-use crate::keys::{Change, KeyRecord, Observer};
+use crate::charges::Charges;
+use crate::config::Config;
+use crate::keys::{Change, KeyRecord, Keyring, Observer};
 use agreement::{Agreement, Comparisons, Followed};
 use attach::Attached;
 use edge_common::policy::{KeyPolicy, Settings};
@@ -31,7 +35,6 @@ use edge_common::token::KeyId;
 use flows::{FlowTable, Usage};
 use pulse::{Offsets, Pulse};
 use reaper::{Reaped, Reaper, Reaping};
-use rustix::io::Errno;
 use serde::Serialize;
 use sockets::Sockets;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,6 +68,7 @@ struct Shared {
 struct State {
     program: Program,
     settings: Settings,
+    charges: Arc<Charges>,
     keys: u64,
     /// A key did not fit the map: until a restart a miss proves nothing.
     overflowed: bool,
@@ -131,47 +135,6 @@ pub enum Error {
 }
 
 impl KernelHalf {
-    /// Loads the program, fills the maps with `keys`, marks the policy complete when
-    /// `complete`, beats, attaches. `Ok(Err(status))`: attached nowhere, by configuration or
-    /// because it cannot be had here, and the status's notes say why.
-    ///
-    /// # Errors
-    /// When the configuration demands a mode that cannot be had, or names a missing
-    /// interface. Nothing is left attached.
-    pub fn attach(
-        config: &Config,
-        keys: &[Arc<KeyRecord>],
-        complete: bool,
-    ) -> Result<Result<Self, Status>, Error> {
-        if config.kernel.attach == Attach::Off {
-            return Ok(Err(Status::none("kernel.attach = \"off\"".into())));
-        }
-        let interfaces = interfaces::choose(config)?;
-        match load(config, keys, complete) {
-            Ok(state) => Self::start(config, state, &interfaces),
-            Err(source) => {
-                let cure = load_cure(&source);
-                let source = Box::new(source);
-                match config.kernel.attach {
-                    Attach::Driver => Err(Error::Load {
-                        demanded: "driver",
-                        cure,
-                        cause: source,
-                    }),
-                    Attach::Generic => Err(Error::Load {
-                        demanded: "generic",
-                        cure,
-                        cause: source,
-                    }),
-                    _ => Ok(Err(Status::none(format!(
-                        "{}. {cure}",
-                        with_causes(&source)
-                    )))),
-                }
-            }
-        }
-    }
-
     fn start(
         config: &Config,
         mut state: State,
@@ -208,6 +171,20 @@ impl KernelHalf {
             tables,
             _pulse: pulse,
         }))
+    }
+
+    /// Goes by the limits as they are now: the settings, and of every key its
+    /// hard rate.
+    ///
+    /// # Errors
+    /// When a map cannot be reached.
+    pub fn follow_limits(&self, keyring: &Keyring) -> Result<(), ProgramError> {
+        self.shared.followed.begin();
+        let outcome = self.shared.with(State::follow_limits);
+        self.shared.followed.end();
+        outcome?;
+        keyring.tell(&*self.shared);
+        Ok(())
     }
 
     /// Applies key changes to the policy map.
@@ -420,6 +397,10 @@ impl State {
         } else {
             0
         };
+        if let Some(bucket) = self.charges.bucket(record.id) {
+            policy.bucket = bucket;
+            policy.hard_rate = self.charges.limits().hard_rate(record);
+        }
         self.keys += u64::from(self.program.put_key(record.id, &policy)?);
         Ok(())
     }
@@ -429,56 +410,15 @@ impl State {
         Ok(())
     }
 
+    fn follow_limits(&mut self) -> Result<(), ProgramError> {
+        load::set_limits(&mut self.settings, &self.charges.limits());
+        self.program.set_settings(&self.settings)
+    }
+
     fn mark(&mut self, complete: bool) -> Result<(), ProgramError> {
         self.settings.policy_complete = u32::from(complete);
         self.program.set_settings(&self.settings)
     }
-}
-
-fn load(config: &Config, keys: &[Arc<KeyRecord>], complete: bool) -> Result<State, ProgramError> {
-    let sizes = Sizes {
-        keys: config.keys.capacity,
-        flow_sets: flows::sets_for(config.kernel.flows),
-        replay_sets: 1,
-        prefix_sets: 1,
-    };
-    let program = Program::load(object::OBJECT, &sizes)?;
-    let heartbeat_max_age_ns = config.kernel.heartbeat_max_age.as_nanos();
-    let settings = Settings {
-        heartbeat_max_age_ns: u64::try_from(heartbeat_max_age_ns).unwrap_or(u64::MAX),
-        window_back_s: config.keys.window.back_s,
-        window_ahead_s: config.keys.window.ahead_s,
-        answer: config.kernel.answer as u32,
-        deny_legacy: u32::from(config.legacy.deny),
-        policy_complete: 0,
-        events_per_second: config.kernel.events_per_second,
-        answers_per_second: config.kernel.answers_per_second,
-        check_connection: u32::from(config.kernel.connection_check),
-        secret: secret(),
-        ..Settings::default()
-    };
-    let mut state = State {
-        program,
-        settings,
-        keys: 0,
-        overflowed: false,
-    };
-    state.program.set_ports(&ports(config))?;
-    for record in keys {
-        if let Err(error) = state.put(record) {
-            tracing::error!(%error, "the kernel's key policy is not complete");
-            state.overflowed = true;
-            break;
-        }
-    }
-    state.mark(complete && !state.overflowed)?;
-    Ok(state)
-}
-
-/// What places in the tables are computed with, so that nobody outside can aim at one.
-fn secret() -> edge_common::siphash::Key {
-    let word = || getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-    [word(), word()]
 }
 
 /// The error's text and those beneath it that it does not tell, so that the cure can end it.
@@ -493,16 +433,6 @@ fn with_causes(error: &ProgramError) -> String {
         source = cause.source();
     }
     text
-}
-
-fn load_cure(error: &ProgramError) -> &'static str {
-    match error.os_error() {
-        Some(Errno::PERM | Errno::ACCESS) => {
-            "Run as root, or give the service CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; \
-             kernel.attach = \"off\" does without the kernel half."
-        }
-        _ => "`cargo xtask doctor` checks what the kernel half needs (Linux 6.1, BTF).",
-    }
 }
 
 fn ports(config: &Config) -> Vec<u16> {

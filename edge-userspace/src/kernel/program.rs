@@ -237,6 +237,12 @@ impl Program {
         [Self::EDGE].into_iter().chain(Self::FURTHER)
     }
 
+    /// The tables, while nobody has taken them.
+    #[must_use]
+    pub const fn tables(&self) -> Option<&Tables> {
+        self.tables.as_ref()
+    }
+
     /// The tables, for the one who keeps them: a second call gives nothing.
     pub fn take_tables(&mut self) -> Option<Tables> {
         self.tables.take()

@@ -34,8 +34,31 @@ pub struct KeyRecord {
     pub not_after_s: u64,
     /// The token alone is enough; no header key is asked for.
     pub alpn_only: bool,
+    /// Its own rates, where they are not those of all keys.
+    pub rates: Rates,
     /// Revoked keys stay, so that refusals can say why.
     pub revoked: bool,
+}
+
+/// A key's own rates. None: as the configuration says for all keys; 0: no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rates {
+    /// Connections a second, beyond which requests get a 429.
+    pub connections_per_second: Option<u32>,
+    /// Connections a second, beyond which they are refused.
+    pub connections_per_second_hard: Option<u32>,
+}
+
+impl Rates {
+    /// These, and from `others` those that these leave to the configuration.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            connections_per_second: (self.connections_per_second).or(others.connections_per_second),
+            connections_per_second_hard: (self.connections_per_second_hard)
+                .or(others.connections_per_second_hard),
+        }
+    }
 }
 
 impl Drop for KeyRecord {

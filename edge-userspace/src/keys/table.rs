@@ -119,6 +119,14 @@ impl Keyring {
         self.writer().push(observer);
     }
 
+    /// Tells `observer` of every key as if it had just come, in order with all other batches.
+    pub fn tell(&self, observer: &dyn Observer) {
+        let _writer = self.writer();
+        let snapshot = self.snapshot();
+        let changes: Vec<_> = snapshot.iter().cloned().map(Change::of).collect();
+        observer.changed(&changes, snapshot.complete());
+    }
+
     /// Applies a batch as one change and tells the observers.
     pub fn apply(&self, edits: impl IntoIterator<Item = Edit>) {
         let observers = self.writer();

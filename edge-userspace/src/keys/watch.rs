@@ -329,6 +329,7 @@ mod tests {
             not_before_s: 0,
             not_after_s: u64::MAX,
             alpn_only: false,
+            rates: Default::default(),
             created_at_s: 0,
             revoked_at_s: None,
         }

@@ -1,9 +1,11 @@
 //! One connection from accept to its end.
 
+use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
 use super::proxy_protocol::{self, Preface};
 use super::{Identity, Thread, refuse, rules};
+use crate::charges::Now;
 use crate::ja4::Ja4;
 use crate::session::{End, Session, State};
 use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, ProxyHeader, Verdict};
@@ -72,8 +74,22 @@ pub(super) async fn run(
         verdicts.one(Verdict::of(Reason::Incomplete));
         return;
     };
+    let Ok(local) = tcp.local_addr() else {
+        // The connection is gone.
+        verdicts.one(Verdict::of(Reason::Incomplete));
+        return;
+    };
+    let addresses = Addresses {
+        peer: socket_peer,
+        local,
+        source: peer.ip(),
+    };
     let ja4 = hello.ja4();
-    let (reason, decision) = judge(thread, &hello, ja4.as_ref());
+    let Charged {
+        reason,
+        decision,
+        over_rate,
+    } = judge(thread, &hello, ja4.as_ref(), addresses);
     verdicts.one(match (reason, &decision) {
         (Reason::Accepted, Decision::Legacy) => Verdict::LEGACY_BY_RULE,
         _ => Verdict::of(reason),
@@ -94,6 +110,7 @@ pub(super) async fn run(
         peer,
         socket_peer,
         ja4,
+        over_rate,
     };
     let client = Client::new(tcp, hello.bytes);
     let accept = thread.shared.tls.accept(client, lane);
@@ -150,16 +167,17 @@ async fn preface(
     }
 }
 
-fn judge(thread: &Thread, hello: &Hello, ja4: Option<&Ja4>) -> (Reason, Decision) {
-    let config = &thread.shared.config;
-    let keys = thread.shared.keyring.snapshot();
-    let deny_legacy = config.legacy.deny;
-    let verdict = hello.judge(&keys, config.keys.window, deny_legacy);
-    let (verdict, action) = rules::apply(&config.clients, ja4, verdict, deny_legacy);
+fn judge(thread: &Thread, hello: &Hello, ja4: Option<&Ja4>, addresses: Addresses) -> Charged {
+    let shared = &thread.shared;
+    let limits = shared.charges.limits();
+    let keys = shared.keyring.snapshot();
+    let verdict = hello.judge(&keys, limits.window(), limits.legacy_deny);
+    let rules = &shared.config.clients;
+    let (verdict, action) = rules::apply(rules, ja4, verdict, limits.legacy_deny);
     if let Some(action) = action {
-        thread.shared.metrics.client_rules.one(action);
+        shared.metrics.client_rules.one(action);
     }
-    verdict
+    charge(&shared.charges, hello, verdict, addresses, Now::read())
 }
 
 fn log_refused(

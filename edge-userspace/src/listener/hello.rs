@@ -1,15 +1,16 @@
 //! The hello, read in full and judged: the authority on who a connection is.
 //!
 //! What the kernel half leaves undecided is decided here. Records are taken off when a
-//! hello comes in several (RFC 8446 section 5.1). Not here: what the verdict leads to on
-//! the wire ([`super::refuse`], [`super::tls`]).
+//! hello comes in several (RFC 8446 section 5.1). Not here: what the connection is charged
+//! ([`super::charge`]), and what the verdict leads to on the wire ([`super::refuse`],
+//! [`super::tls`]).
 
 use crate::ja4::Ja4;
 use crate::keys::{KeyRecord, Snapshot};
 use bytes::BytesMut;
 use edge_common::client_hello::{ClientHello, Scanned};
 use edge_common::policy::{self, Reason, Window};
-use edge_common::token::KeyId;
+use edge_common::token::{KeyId, Token};
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -164,9 +165,9 @@ enum Whole {
 }
 
 impl Hello {
-    /// Whose token it shows, as it claims.
-    pub(super) fn key_id(&self) -> Option<KeyId> {
-        self.scan.token().map(|token| token.key_id)
+    /// The token it shows, as it claims.
+    pub(super) fn token(&self) -> Option<Token> {
+        self.scan.token()
     }
 
     /// What kind of client it is; `None` unless the hello is whole.
@@ -180,7 +181,12 @@ impl Hello {
         }
     }
 
-    /// The verdict against the keys as they are now. The reason is for the metrics: a hello
+    /// Whose token it shows, as it claims.
+    pub(super) fn key_id(&self) -> Option<KeyId> {
+        self.token().map(|token| token.key_id)
+    }
+
+    /// The stateless verdict against the keys as they are now. The reason is for the metrics: a hello
     /// that cannot be judged counts as such also when it may pass to the legacy lane.
     pub(super) fn judge(
         &self,

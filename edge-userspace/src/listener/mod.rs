@@ -1,12 +1,13 @@
 //! Accepts connections, judges the hello again in full, terminates TLS, runs HTTP.
 //!
 //! The way of a connection: [`socket`] → accept here → [`proxy_protocol`] where a listener
-//! expects it → [`hello`] (verdict) → [`refuse`], or
+//! expects it → [`hello`] (verdict) → [`charge`] → [`refuse`], or
 //! [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
 //! [`Identity`]: this module alone decides what it says, from the hello's token and
 //! nothing else; a resumed TLS session says nothing.
 
 mod certificate;
+mod charge;
 mod client;
 mod connection;
 mod hello;
@@ -20,6 +21,7 @@ pub use crate::telemetry::Lane;
 pub use socket::{BindError, bind};
 
 use crate::api::{Api, Settings, SettingsError};
+use crate::charges::Charges;
 use crate::config::{Config, IdentityError};
 use crate::ja4::Ja4;
 use crate::keys::{KeyRecord, Keyring};
@@ -62,12 +64,15 @@ pub struct Identity {
     pub socket_peer: SocketAddr,
     /// What kind of client it is.
     pub ja4: Option<Ja4>,
+    /// The key is over its soft rate: every request gets a 429.
+    pub over_rate: bool,
 }
 
 /// What all serving threads share.
 pub struct Shared {
     config: Arc<Config>,
     keyring: Arc<Keyring>,
+    charges: Arc<Charges>,
     metrics: Arc<Metrics>,
     sessions: Arc<Sessions>,
     settings: Arc<Settings>,
@@ -104,6 +109,7 @@ impl Shared {
     pub fn new(
         config: Arc<Config>,
         keyring: Arc<Keyring>,
+        charges: Arc<Charges>,
         metrics: Arc<Metrics>,
         sessions: Arc<Sessions>,
     ) -> Result<Self, Error> {
@@ -114,6 +120,7 @@ impl Shared {
             open_connections: AtomicUsize::new(0),
             config,
             keyring,
+            charges,
             metrics,
             sessions,
         })

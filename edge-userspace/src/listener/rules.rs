@@ -55,6 +55,7 @@ mod tests {
             not_before_s: 0,
             not_after_s: u64::MAX,
             alpn_only: false,
+            rates: Default::default(),
             revoked: false,
         };
         (Reason::Accepted, Decision::Zero(Arc::new(key)))

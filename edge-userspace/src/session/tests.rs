@@ -22,6 +22,7 @@ fn record(key: &[u8], alpn_only: bool) -> KeyRecord {
         not_before_s: 0,
         not_after_s: NOW_S + 100,
         alpn_only,
+        rates: Default::default(),
         revoked: false,
     }
 }
@@ -68,6 +69,7 @@ impl World {
 
 fn identity(key: Option<Arc<KeyRecord>>) -> Identity {
     Identity {
+        over_rate: false,
         lane: if key.is_some() {
             Lane::Zero
         } else {

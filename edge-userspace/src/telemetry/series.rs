@@ -164,6 +164,8 @@ label! {
         Poisoned "poisoned",
         /// Its key was revoked or removed.
         KeyEnded "key_ended",
+        /// Its key was over its soft rate.
+        KeyRate "key_rate",
         /// Nothing was asked for too long.
         Idle "idle",
         /// The daemon stops.
@@ -249,7 +251,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Userspace sees whole hellos, so what the kernel leaves undecided is decided here.
-    const ALL: [Reason; 18] = [
+    const ALL: [Reason; 22] = [
         Reason::Accepted,
         Reason::NoToken,
         Reason::AcmeChallenge,
@@ -264,10 +266,14 @@ impl Verdict {
         Reason::TokenFromFuture,
         Reason::LegacyDenied,
         Reason::ClientDenied,
+        Reason::Replayed,
+        Reason::KeyRateExceeded,
+        Reason::LegacyRateExceeded,
         Reason::Incomplete,
         Reason::HelloMalformed,
         Reason::HelloTooLong,
         Reason::PolicyIncomplete,
+        Reason::ReplayTableFull,
     ];
 
     /// A hello with a good token that a rule sends to the legacy lane.

@@ -5,6 +5,7 @@
 
 mod accept;
 mod binding;
+mod charges;
 mod client;
 mod clients;
 mod headers;

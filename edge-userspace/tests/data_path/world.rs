@@ -2,6 +2,7 @@
 
 use edge_common::policy::{Answer, KeyPolicy, Window};
 use edge_common::token::Token;
+use edge_userspace::charges::Charges;
 use edge_userspace::config::{self, Config};
 use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
@@ -39,6 +40,7 @@ pub(crate) struct World {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) model: DemoModel,
     pub(crate) keyring: Arc<Keyring>,
+    pub(crate) charges: Arc<Charges>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) files: Files,
@@ -147,9 +149,11 @@ impl World {
         let sessions = Arc::new(Sessions::new());
         keyring.observe(Arc::clone(&sessions) as _);
         let metrics = Arc::new(Metrics::new());
+        let charges = Charges::new(&config, &keyring, None).unwrap();
         let shared = listener::Shared::new(
             Arc::new(config),
             Arc::clone(&keyring),
+            Arc::clone(&charges),
             Arc::clone(&metrics),
             Arc::clone(&sessions),
         );
@@ -172,6 +176,7 @@ impl World {
             addresses,
             model,
             keyring,
+            charges,
             sessions,
             metrics,
             files,
@@ -241,6 +246,9 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
                 back_s: 30,
                 ahead_s: 5,
             },
+            connections_per_second: 0,
+            connections_per_second_hard: 0,
+            replay_capacity: 65_536,
         },
         kernel: config::Kernel {
             attach: config::Attach::Off,
@@ -252,7 +260,12 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             connection_check: true,
             events_per_second: 100,
         },
-        legacy: config::Legacy { deny: false },
+        legacy: config::Legacy {
+            deny: false,
+            connections_per_second: 0,
+            burst: 1,
+            prefix_capacity: 1024,
+        },
         clients: config::Clients::default(),
         upstream: config::Upstream {
             tls: upstream_tls,
@@ -317,6 +330,7 @@ pub(crate) fn record(key: &str) -> KeyRecord {
         not_before_s: 0,
         not_after_s: u64::MAX,
         alpn_only: key == CAROL,
+        rates: Default::default(),
         revoked: false,
     }
 }

@@ -45,8 +45,9 @@ pub(super) struct Compact {
     json: bool,
 }
 
+/// Which keys a command is about.
 #[derive(clap::Args)]
-struct Many {
+pub(super) struct Many {
     #[command(flatten)]
     store: Store,
     /// Key ids, 16 hex digits each.
@@ -76,7 +77,11 @@ impl Remove {
 
 impl Many {
     /// All keys are looked for before anything is written: a wrong id changes nothing.
-    fn change(&self, what: &str, record: impl Fn(&Search, KeyId) -> Option<Record>) -> Outcome {
+    pub(super) fn change(
+        &self,
+        what: &str,
+        record: impl Fn(&Search, KeyId) -> Option<Record>,
+    ) -> Outcome {
         let path = &self.store.store;
         let mut store = Writer::open(path)?;
         let search = store.find(&self.ids)?;

@@ -2,13 +2,15 @@
 
 mod change;
 mod derive;
+mod limit;
 mod list;
 mod new;
 
 use super::moment;
 use super::output::{Failure, Outcome};
+use crate::keys::Rates;
 use crate::keys::derive as derivation;
-use crate::keys::store::line::{StoredKey, check_name, check_new_audience};
+use crate::keys::store::line::{MAX_RATE, StoredKey, check_name, check_new_audience};
 use crate::secret::{self, ApiKey};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,7 @@ enum Command {
     Derive(derive::Derive),
     Import(derive::Import),
     List(list::List),
+    Limit(limit::Limit),
     Revoke(change::Revoke),
     Remove(change::Remove),
     Compact(change::Compact),
@@ -42,6 +45,7 @@ impl Keys {
             Command::Derive(derive) => derive.run(),
             Command::Import(import) => import.run(),
             Command::List(list) => list.run(),
+            Command::Limit(limit) => limit.run(),
             Command::Revoke(revoke) => revoke.run(),
             Command::Remove(remove) => remove.run(),
             Command::Compact(compact) => compact.run(),
@@ -101,6 +105,30 @@ struct Terms {
     /// for closed networks only.
     #[arg(long)]
     alpn_only: bool,
+    #[command(flatten)]
+    rates: RateTerms,
+}
+
+/// A key's own rates, of which the configuration has those of all other keys.
+#[derive(Args)]
+struct RateTerms {
+    /// Connections a second beyond which requests get a 429; 0 for no limit. Default:
+    /// keys.connections_per_second of the edge.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_RATE)))]
+    connections_per_second: Option<u32>,
+    /// Connections a second beyond which they are refused; 0 for no limit. Default:
+    /// keys.connections_per_second_hard of the edge.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_RATE)))]
+    connections_per_second_hard: Option<u32>,
+}
+
+impl From<&RateTerms> for Rates {
+    fn from(terms: &RateTerms) -> Self {
+        Self {
+            connections_per_second: terms.connections_per_second,
+            connections_per_second_hard: terms.connections_per_second_hard,
+        }
+    }
 }
 
 impl Terms {
@@ -142,6 +170,7 @@ impl Terms {
             not_before_s,
             not_after_s,
             alpn_only: self.alpn_only,
+            rates: Rates::from(&self.rates),
             created_at_s: now_s,
             revoked_at_s: None,
         })
@@ -160,6 +189,10 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     not_after_s: Option<u64>,
     alpn_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connections_per_second: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connections_per_second_hard: Option<u32>,
     created_at_s: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
@@ -188,6 +221,8 @@ impl Shown {
             not_before_s: (key.not_before_s != 0).then_some(key.not_before_s),
             not_after_s: (key.not_after_s != u64::MAX).then_some(key.not_after_s),
             alpn_only: key.alpn_only,
+            connections_per_second: key.rates.connections_per_second,
+            connections_per_second_hard: key.rates.connections_per_second_hard,
             created_at_s: key.created_at_s,
             revoked_at_s: key.revoked_at_s,
         }

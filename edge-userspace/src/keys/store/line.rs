@@ -3,7 +3,7 @@
 //! Errors tell which field is wrong and never what stands in it: it could be a MAC key in
 //! the wrong place.
 
-use crate::keys::KeyRecord;
+use crate::keys::{KeyRecord, Rates};
 use crate::secret::{KeyHash, MacKey};
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
@@ -53,6 +53,8 @@ pub struct StoredKey {
     pub not_after_s: u64,
     /// The token alone is enough.
     pub alpn_only: bool,
+    /// Its own rates.
+    pub rates: Rates,
     /// When it was made, Unix time.
     pub created_at_s: u64,
     /// When it was revoked, Unix time.
@@ -102,6 +104,10 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alpn_only: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    connections_per_second: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    connections_per_second_hard: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
@@ -110,7 +116,7 @@ struct Line<'a> {
 }
 
 /// Names and types of [`Line`]'s fields, to tell what is wrong.
-const FIELDS: [(&str, &str); 12] = [
+const FIELDS: [(&str, &str); 14] = [
     ("put", "a text"),
     ("revoke", "a text"),
     ("remove", "a text"),
@@ -120,10 +126,17 @@ const FIELDS: [(&str, &str); 12] = [
     ("not_before_s", "a whole number"),
     ("not_after_s", "a whole number"),
     ("alpn_only", "true or false"),
+    ("connections_per_second", RATE),
+    ("connections_per_second_hard", RATE),
     ("created_at_s", "a whole number"),
     ("revoked_at_s", "a whole number"),
     ("at_s", "a whole number"),
 ];
+
+/// What a rate should be.
+const RATE: &str = "a whole number up to 1000000";
+/// The largest one.
+pub const MAX_RATE: u32 = 1_000_000;
 
 #[derive(Default)]
 struct MacKeys<'a>(Vec<(Cow<'a, str>, &'a str)>);
@@ -190,6 +203,8 @@ impl Record {
             || line.not_before_s.is_some()
             || line.not_after_s.is_some()
             || line.alpn_only.is_some()
+            || line.connections_per_second.is_some()
+            || line.connections_per_second_hard.is_some()
             || line.created_at_s.is_some()
             || line.revoked_at_s.is_some();
         if put_fields || (kind == "remove" && line.at_s.is_some()) {
@@ -237,6 +252,8 @@ impl Record {
                     not_before_s: (key.not_before_s != 0).then_some(key.not_before_s),
                     not_after_s: (key.not_after_s != u64::MAX).then_some(key.not_after_s),
                     alpn_only: key.alpn_only.then_some(true),
+                    connections_per_second: key.rates.connections_per_second,
+                    connections_per_second_hard: key.rates.connections_per_second_hard,
                     created_at_s: Some(key.created_at_s),
                     revoked_at_s: key.revoked_at_s,
                     ..Line::default()
@@ -289,6 +306,7 @@ impl StoredKey {
             not_before_s: self.not_before_s,
             not_after_s: self.not_after_s,
             alpn_only: self.alpn_only,
+            rates: self.rates,
             revoked,
         }
     }
@@ -314,6 +332,21 @@ impl StoredKey {
         if not_before_s > not_after_s {
             return Err(field("not_after_s", "is before not_before_s"));
         }
+        let rates = Rates {
+            connections_per_second: line.connections_per_second,
+            connections_per_second_hard: line.connections_per_second_hard,
+        };
+        for (name, rate) in [
+            ("connections_per_second", rates.connections_per_second),
+            (
+                "connections_per_second_hard",
+                rates.connections_per_second_hard,
+            ),
+        ] {
+            if rate.is_some_and(|rate| rate > MAX_RATE) {
+                return Err(field(name, &format!("should be {RATE}")));
+            }
+        }
         Ok(Self {
             id,
             name: name.into(),
@@ -322,6 +355,7 @@ impl StoredKey {
             not_before_s,
             not_after_s,
             alpn_only: line.alpn_only.unwrap_or(false),
+            rates,
             created_at_s: line.created_at_s.unwrap_or(0),
             revoked_at_s: line.revoked_at_s,
         })
@@ -396,6 +430,7 @@ fn explain(text: &[u8], error: &serde_json::Error) -> BadLine {
             "a text" => value.is_string(),
             "a whole number" => value.is_u64(),
             "true or false" => value.is_boolean(),
+            RATE => value.as_u64().is_some_and(|rate| rate <= MAX_RATE.into()),
             _ => (value.as_object()).is_some_and(|keys| keys.values().all(Value::is_string)),
         };
         if !fits {

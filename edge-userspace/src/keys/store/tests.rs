@@ -21,6 +21,7 @@ fn stored(text: &str) -> StoredKey {
         not_before_s: 0,
         not_after_s: u64::MAX,
         alpn_only: false,
+        rates: Default::default(),
         created_at_s: 1,
         revoked_at_s: None,
     }

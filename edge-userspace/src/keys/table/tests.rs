@@ -26,6 +26,7 @@ fn record(text: &str) -> KeyRecord {
         not_before_s: NOW - 10,
         not_after_s: NOW + 10,
         alpn_only: false,
+        rates: Default::default(),
         revoked: false,
     }
 }

@@ -35,6 +35,7 @@ fn keyring() -> Keyring {
         not_before_s: 0,
         not_after_s: u64::MAX,
         alpn_only: false,
+        rates: Default::default(),
         revoked: false,
     })]);
     keyring

@@ -16,6 +16,7 @@ fn key(text: &str) -> StoredKey {
         not_before_s: 5,
         not_after_s: 10,
         alpn_only: true,
+        rates: Default::default(),
         created_at_s: 4,
         revoked_at_s: None,
     }

@@ -1,0 +1,159 @@
+//! Loading, the first step: the program and its maps are in the kernel, and nothing is
+//! attached. Userspace's tables can be mapped then, and the maps be filled.
+
+use super::{
+    Error, KernelHalf, Program, ProgramError, Sizes, State, Status, flows, interfaces, object,
+    ports,
+};
+use crate::charges::{self, Charges, Limits};
+use crate::config::{Attach, Config};
+use crate::keys::KeyRecord;
+use edge_common::policy::Settings;
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// The kernel half in the kernel, with empty maps and attached nowhere.
+pub struct Loaded {
+    program: Program,
+    interfaces: Vec<String>,
+    charged: Option<charges::Tables>,
+}
+
+impl KernelHalf {
+    /// Loads the program and makes its maps. `Ok(Err(status))`: not, by configuration or
+    /// because it cannot be had here, and the status's notes say why.
+    ///
+    /// # Errors
+    /// When the configuration demands a mode that cannot be had, or names a missing
+    /// interface.
+    pub fn load(config: &Config) -> Result<Result<Loaded, Status>, Error> {
+        if config.kernel.attach == Attach::Off {
+            return Ok(Err(Status::none("kernel.attach = \"off\"".into())));
+        }
+        let interfaces = interfaces::choose(config)?;
+        match load(config) {
+            Ok((program, charged)) => Ok(Ok(Loaded {
+                program,
+                interfaces,
+                charged: Some(charged),
+            })),
+            Err(source) => refused(config, source).map(Err),
+        }
+    }
+}
+
+impl Loaded {
+    /// The memory of the tables that userspace charges. It has one owner: a second call gives
+    /// nothing.
+    pub fn take_charged(&mut self) -> Option<charges::Tables> {
+        self.charged.take()
+    }
+
+    /// Fills the maps with `keys`, marks the policy complete when `complete`, beats,
+    /// attaches. `Ok(Err(status))`: attached nowhere because it cannot be had here.
+    ///
+    /// # Errors
+    /// When the configuration demands a mode that cannot be had. Nothing is left attached.
+    pub fn attach(
+        self,
+        config: &Config,
+        keys: &[Arc<KeyRecord>],
+        complete: bool,
+        charges: Arc<Charges>,
+    ) -> Result<Result<KernelHalf, Status>, Error> {
+        match fill(self.program, config, keys, complete, charges) {
+            Ok(state) => KernelHalf::start(config, state, &self.interfaces),
+            Err(source) => refused(config, source).map(Err),
+        }
+    }
+}
+
+/// What the settings say of the limits.
+pub(super) fn set_limits(settings: &mut Settings, limits: &Limits) {
+    settings.window_back_s = limits.window_back_s;
+    settings.window_ahead_s = limits.window_ahead_s;
+    settings.deny_legacy = u32::from(limits.legacy_deny);
+    settings.legacy_rate = limits.legacy_rate();
+}
+
+fn load(config: &Config) -> Result<(Program, charges::Tables), ProgramError> {
+    let charged = charges::Sizes::of(config);
+    let sizes = Sizes {
+        keys: charged.keys,
+        flow_sets: flows::sets_for(config.kernel.flows),
+        replay_sets: charged.replay_sets,
+        prefix_sets: charged.prefix_sets,
+    };
+    let program = Program::load(object::OBJECT, &sizes)?;
+    let tables = program.tables().ok_or(ProgramError::Missing("tables"))?;
+    let charged = charges::Tables::of_maps(tables, charged)?;
+    Ok((program, charged))
+}
+
+fn fill(
+    program: Program,
+    config: &Config,
+    keys: &[Arc<KeyRecord>],
+    complete: bool,
+    charges: Arc<Charges>,
+) -> Result<State, ProgramError> {
+    let heartbeat_max_age_ns = config.kernel.heartbeat_max_age.as_nanos();
+    let mut settings = Settings {
+        heartbeat_max_age_ns: u64::try_from(heartbeat_max_age_ns).unwrap_or(u64::MAX),
+        answer: config.kernel.answer as u32,
+        policy_complete: 0,
+        events_per_second: config.kernel.events_per_second,
+        answers_per_second: config.kernel.answers_per_second,
+        check_connection: u32::from(config.kernel.connection_check),
+        secret: charges.secret(),
+        ..Settings::default()
+    };
+    set_limits(&mut settings, &charges.limits());
+    let mut state = State {
+        program,
+        settings,
+        charges,
+        keys: 0,
+        overflowed: false,
+    };
+    state.program.set_ports(&ports(config))?;
+    for record in keys {
+        if let Err(error) = state.put(record) {
+            tracing::error!(%error, "the kernel's key policy is not complete");
+            state.overflowed = true;
+            break;
+        }
+    }
+    state.mark(complete && !state.overflowed)?;
+    Ok(state)
+}
+
+/// What it means that the program cannot be had: an error when it is demanded.
+fn refused(config: &Config, source: ProgramError) -> Result<Status, Error> {
+    let cure = load_cure(&source);
+    let demanded = match config.kernel.attach {
+        Attach::Driver => "driver",
+        Attach::Generic => "generic",
+        _ => {
+            return Ok(Status::none(format!(
+                "{}. {cure}",
+                super::with_causes(&source)
+            )));
+        }
+    };
+    Err(Error::Load {
+        demanded,
+        cure,
+        cause: Box::new(source),
+    })
+}
+
+fn load_cure(error: &ProgramError) -> &'static str {
+    match error.os_error() {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "Run as root, or give the service CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; \
+             kernel.attach = \"off\" does without the kernel half."
+        }
+        _ => "`cargo xtask doctor` checks what the kernel half needs (Linux 6.1, BTF).",
+    }
+}
