@@ -11,7 +11,7 @@ mod skip;
 use edge_common::flow::FlowKey;
 use edge_common::policy::Reason;
 use edge_userspace::kernel::Sizes;
-use packets::case::{Answer, Common, Heartbeat, Step, cases, folder};
+use packets::case::{Action, Answer, Common, Heartbeat, Step, Wish, cases, folder};
 use packets::check::{History, assert_outcome, expected_counters, number};
 use packets::edge::Edge;
 use packets::files;
@@ -32,37 +32,23 @@ fn every_case_of_the_data() {
     for case in cases() {
         let wish = case.wish(&common);
         for run in case.runs() {
-            // The model, too, must say what the data says.
-            for (place, step) in run.iter().enumerate() {
-                count += 1;
-                let expected = model.see(&wish, &step.packet);
-                let (seen, counters) = edge.run_counted(&wish, &step.packet);
-                reached.extend(counters.keys().cloned());
-                let output = step.output.as_ref().unwrap_or(&step.packet);
-                let dropped = seen.action == 1;
-                let same_frame = dropped || seen.frame == *output;
-                if (seen.action, &counters) != (step.action.number(), &step.counters) || !same_frame
-                {
-                    faults.push(format!(
-                        "{}, frame {place} ({} bytes)\n  action {} for {:?}, counters {counters:?}, \
-                         not {:?}\n  frame    {}\n  expected {}",
-                        case.name, step.packet.len(), seen.action, step.action, step.counters,
-                        hex::encode(&seen.frame), hex::encode(output),
-                    ));
-                } else if expected.counters(&wish) != names(&step.counters) {
-                    faults.push(format!(
-                        "{}, frame {place}: the model says {expected:?}",
-                        case.name
-                    ));
-                } else {
-                    assert_outcome(&seen, &wish, &model, &step.packet, &expected);
+            count += run.len();
+            // Who is held up in the wrong second begins again.
+            let mut tries = 0;
+            let of_run = loop {
+                let of_run = run_case(&mut edge, &mut model, &wish, &run, &mut reached);
+                for flow in model.flows() {
+                    edge.forget(&wish, &flow);
                 }
-            }
-            for flow in model.flows() {
-                edge.forget(&wish, &flow);
-            }
-            model.forget();
-            edge.moved();
+                model.forget();
+                edge.moved();
+                match of_run {
+                    Some(of_run) => break of_run,
+                    None if tries < 100 => tries += 1,
+                    None => panic!("the machine is too busy to run a program within half a second"),
+                }
+            };
+            faults.extend(of_run.map(|fault| format!("{}, {fault}", case.name)));
         }
     }
     assert!(
@@ -91,6 +77,47 @@ fn every_case_of_the_data() {
         let here = !elsewhere.contains(reason);
         assert_eq!(reached.contains(reason.name()), here, "{}", reason.name());
     }
+}
+
+/// What is wrong with a case, if it ran in time.
+fn run_case(
+    edge: &mut Edge,
+    model: &mut Model,
+    wish: &Wish,
+    run: &[Step],
+    reached: &mut BTreeSet<String>,
+) -> Option<impl Iterator<Item = String> + use<>> {
+    let mut faults = Vec::new();
+    for (place, step) in run.iter().enumerate() {
+        let expected = model.see(wish, &step.packet);
+        let (seen, counters) = edge.run_counted(wish, &step.packet);
+        if !seen.in_time() {
+            return None;
+        }
+        reached.extend(counters.keys().cloned());
+        let output = step.output.as_ref().unwrap_or(&step.packet);
+        let dropped = step.action == Action::Drop;
+        if (seen.action, &counters) != (step.action.number(), &step.counters)
+            || !(dropped || seen.frame == *output)
+        {
+            faults.push(format!(
+                "frame {place} ({} bytes)\n  action {} for {:?}, counters {counters:?}, not {:?}\n  \
+                 frame    {}\n  expected {}",
+                step.packet.len(),
+                seen.action,
+                step.action,
+                step.counters,
+                hex::encode(&seen.frame),
+                hex::encode(output),
+            ));
+        } else if expected.counters(wish) != names(&step.counters) {
+            // The model, too, must say what the data says.
+            faults.push(format!("frame {place}: the model says {expected:?}"));
+        } else {
+            assert_outcome(&seen, wish, model, &step.packet, &expected);
+        }
+    }
+    Some(faults.into_iter())
 }
 
 fn names(counters: &BTreeMap<String, u64>) -> BTreeMap<&str, u64> {
@@ -141,6 +168,7 @@ fn random_changes_to_frames() {
             };
         }
         turn += 1;
+        let mut held_up = false;
         for mut frame in random.of(&sequences).clone() {
             let changes = random.below(6).saturating_sub(2);
             for _ in 0..changes {
@@ -158,12 +186,17 @@ fn random_changes_to_frames() {
             let expected = model.see(&wish, &frame);
             history.add(&expected, &frame);
             let seen = edge.run(&wish, &frame);
+            if !seen.in_time() {
+                // It may have ended otherwise, and so may what follows on its connection.
+                held_up = true;
+                break;
+            }
             assert_outcome(&seen, &wish, &model, &frame, &expected);
             expected_counters(&mut counted, &wish, &expected);
             *reasons.entry(expected.reason.name()).or_insert(0) += 1;
             done += 1;
         }
-        if random.rarely(3) {
+        if held_up || random.rarely(3) {
             for flow in model.flows() {
                 edge.forget(&wish, &flow);
                 *counted.entry("packets".to_owned()).or_default() += 1;
@@ -171,6 +204,10 @@ fn random_changes_to_frames() {
             }
             model.forget();
             history.forget();
+        }
+        if held_up {
+            edge.moved();
+            counted.clear();
         }
         if turn % 200 == 0 {
             let what = format!("EDGE_SEED={seed}, sequences up to {turn}");
