@@ -8,7 +8,6 @@ mod packets;
 #[macro_use]
 mod skip;
 
-use edge_common::flow::FlowKey;
 use edge_common::policy::Reason;
 use edge_userspace::kernel::Sizes;
 use packets::case::{Action, Answer, Common, Heartbeat, Step, Wish, cases, folder};
@@ -177,12 +176,6 @@ fn random_changes_to_frames() {
             if !(14..ONE_BUFFER).contains(&frame.len()) {
                 continue;
             }
-            if model
-                .dissect(&frame)
-                .is_ok_and(|segment| same_tag(&segment.flow, &model))
-            {
-                continue;
-            }
             let expected = model.see(&wish, &frame);
             history.add(&expected, &frame);
             let seen = edge.run(&wish, &frame);
@@ -238,17 +231,6 @@ fn random_changes_to_frames() {
             reason.name()
         );
     }
-}
-
-/// Whether another connection that is known has the same tag in the flow table, which leaves
-/// the upper half of the server's address out: the later one of two is then not found.
-fn same_tag(flow: &FlowKey, model: &Model) -> bool {
-    let lower = |flow: &FlowKey| FlowKey {
-        server: [0, 0, flow.server[2], flow.server[3]],
-        ..*flow
-    };
-    let mut others = model.flows().into_iter().filter(|other| other != flow);
-    others.any(|other| lower(&other) == lower(flow))
 }
 
 /// Hellos on file, whole and in pieces.
