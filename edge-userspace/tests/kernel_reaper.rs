@@ -388,10 +388,6 @@ fn only_what_the_flow_table_says_is_refused_goes_and_not_before_its_time() {
             world.tell(flow);
         }
         assert_eq!(world.reaped().spared, 3);
-        world.table.next = 0;
-        world.table.put(&flow, state::CLOSED);
-        world.tell(flow);
-        assert_eq!(world.reaped().closed, 1);
         // Refused, but just now.
         world.table.next = 0;
         world.table.put(&flow, state::REJECTED);
@@ -406,6 +402,29 @@ fn only_what_the_flow_table_says_is_refused_goes_and_not_before_its_time() {
         world.reaper.turn(now_ns + 300_000_000);
         wait_for(&[(LISTEN, 1)]);
         assert_eq!((world.reaped().destroyed, world.reaped().waiting), (1, 0));
+    });
+}
+
+/// The kernel half has passed a reset up for it. Should that have been lost, the socket goes.
+#[test]
+fn a_connection_that_its_client_ended_is_counted_so_and_has_no_socket() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        let client = world.net.connect(1);
+        let accepted = listener.accept().unwrap();
+        let flow = flow_of(&client);
+        world.table.put(&flow, state::CLOSED);
+        world.tell(flow);
+        wait_for(&[(LISTEN, 1)]);
+        world.tell(flow);
+        let expected = Reaped {
+            destroyed: 1,
+            closed: 1,
+            ..Reaped::default()
+        };
+        assert_eq!(world.reaped(), expected);
+        drop(accepted);
     });
 }
 

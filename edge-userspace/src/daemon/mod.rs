@@ -12,6 +12,7 @@ mod threads;
 use crate::admin::{self, Collect, Phase, Target, View};
 use crate::charges::{self, Charges};
 use crate::config::{self, Config};
+use crate::kernel::agreement::Agreement;
 use crate::kernel::{self, KernelHalf, Loaded};
 use crate::keys::store::follow::Follower;
 use crate::keys::{self, Keyring, watch::Watch};
@@ -123,6 +124,9 @@ pub fn run(file: &Path) -> Result<(), Error> {
     let kernel = Kernel::attach(loaded, &config, &keyring, &charges)?;
     let kernel = Arc::new(kernel);
     kernel.announce();
+    if let Some(agreement) = kernel.agreement() {
+        shared.compare(agreement);
+    }
     warn_of(&config, &keyring, open_files);
     // Sessions first: what a revoked key runs ends before the kernel's map is brought up.
     keyring.observe(sessions);
@@ -311,6 +315,10 @@ impl Kernel {
 
     fn observer(&self) -> Option<Arc<dyn keys::Observer>> {
         self.half().as_ref().map(KernelHalf::observer)
+    }
+
+    fn agreement(&self) -> Option<Arc<Agreement>> {
+        self.half().as_ref().map(KernelHalf::agreement)
     }
 
     fn status(&self) -> kernel::Status {

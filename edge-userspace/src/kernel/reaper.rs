@@ -5,9 +5,9 @@
 //! Only a connection that the kernel half has told of, and that its flow table still says is
 //! refused: the addresses may be another connection's by now.
 
-use super::flows::{FlowTable, Look};
+use super::flows::{Flow, FlowTable, Look};
 use super::pulse::monotonic_ns;
-use super::sockets::{BATCH, Found, Sockets};
+use super::sockets::{BATCH, Sockets};
 use super::worker::{Worker, stopped};
 use aya::maps::{MapData, RingBuf};
 use edge_common::flow::{FlowKey, Rejected, state};
@@ -58,9 +58,10 @@ pub struct Counts {
 pub struct Reaped {
     /// The server's socket or request socket was destroyed.
     pub destroyed: u64,
-    /// The client had acknowledged, or reset: the kernel half had reset the server's side.
+    /// The client had acknowledged, or reset: the kernel half had reset the server's side, and
+    /// there was no socket any more.
     pub closed: u64,
-    /// There was no socket any more.
+    /// There was no socket any more, for another cause.
     pub gone: u64,
     /// The flow table did not say that it is refused: the addresses are another connection's,
     /// or its entry had to make room. Nothing was touched.
@@ -158,17 +159,21 @@ impl Reaper {
     /// Looks at each connection, then its socket, then the connection again: when it is refused
     /// both before and after, the socket was the refused one's, for a new connection with the
     /// same addresses begins with a SYN, and that empties the entry.
-    fn handle(&mut self, mut flows: Vec<FlowKey>) {
-        flows.retain(|flow| self.is_refused(flow));
+    fn handle(&mut self, flows: Vec<FlowKey>) {
+        let refused = flows.iter().filter_map(|flow| self.refused(flow));
+        let (flows, states): (Vec<_>, Vec<_>) = refused.unzip();
         let found = match self.sockets.find(&flows) {
             Ok(found) => found,
             Err(error) => return self.failed(flows.len(), &error),
         };
-        let found: Vec<Found> = found.into_iter().flatten().collect();
-        add(&self.counts.gone, flows.len() - found.len());
-        let still: Vec<Found> = (found.into_iter())
-            .filter(|found| self.is_refused(&found.flow()))
-            .collect();
+        let mut still = Vec::with_capacity(found.len());
+        for (found, state) in found.into_iter().zip(states) {
+            match found {
+                Some(found) => still.extend(self.refused(&found.flow()).map(|_| found)),
+                None if state == state::CLOSED => add(&self.counts.closed, 1),
+                None => add(&self.counts.gone, 1),
+            }
+        }
         match self.sockets.destroy(&still) {
             Ok(outcomes) => {
                 for outcome in outcomes {
@@ -186,16 +191,19 @@ impl Reaper {
         }
     }
 
-    /// Whether the flow table says so; counted where it does not.
-    fn is_refused(&self, flow: &FlowKey) -> bool {
+    /// The connection and its state, if the flow table says that it is refused; counted where
+    /// it does not. One that the kernel half has closed has no socket any more, unless the
+    /// reset was lost on the way up: then it goes like the others.
+    fn refused(&self, flow: &FlowKey) -> Option<(FlowKey, u32)> {
         let count = match self.flows.find(flow) {
-            Look::Found(found) if found.state == state::REJECTED => return true,
-            Look::Found(found) if found.state == state::CLOSED => &self.counts.closed,
+            Look::Found(Flow { state, .. }) if matches!(state, state::REJECTED | state::CLOSED) => {
+                return Some((*flow, state));
+            }
             Look::Found(_) | Look::Absent => &self.counts.spared,
             Look::Contended => &self.counts.failed,
         };
         add(count, 1);
-        false
+        None
     }
 
     fn failed(&mut self, connections: usize, error: &std::io::Error) {

@@ -9,6 +9,7 @@
 //! Not here: where changes come from ([`super::watch`]).
 
 use super::{Change, KeyRecord, Observer, derive};
+use crate::kernel;
 use crate::secret::ApiKey;
 use arc_swap::ArcSwap;
 use edge_common::policy::{self, KeyPolicy};
@@ -40,6 +41,8 @@ pub struct Snapshot {
     capacity: usize,
     refused_for_capacity: u64,
     generation: u64,
+    /// CLOCK_MONOTONIC, nanoseconds.
+    published_ns: u64,
 }
 
 type Shard = HashMap<KeyId, Arc<KeyRecord>, BuildHasherDefault<IdHasher>>;
@@ -151,6 +154,7 @@ impl Keyring {
             return;
         }
         next.generation = before.generation + 1;
+        next.published_ns = kernel::monotonic_ns();
         drop(before);
         let complete = next.complete();
         let before = self.snapshot.swap(Arc::new(next));
@@ -195,6 +199,7 @@ impl Snapshot {
             capacity,
             refused_for_capacity: 0,
             generation: 0,
+            published_ns: 0,
         }
     }
 
@@ -271,6 +276,13 @@ impl Snapshot {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// When it took the place of the one before, CLOCK_MONOTONIC, nanoseconds: not later than
+    /// the observers were told. 0 for the first.
+    #[must_use]
+    pub fn published_ns(&self) -> u64 {
+        self.published_ns
     }
 
     /// Every key, in no order.

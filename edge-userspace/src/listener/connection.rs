@@ -3,8 +3,9 @@
 use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
+    compare::with_kernel(thread, &hello, &tcp, socket_peer);
 use super::proxy_protocol::{self, Preface};
-use super::{Identity, Thread, refuse, rules};
+use super::{Identity, Thread, compare, refuse, rules};
 use crate::charges::Now;
 use crate::ja4::Ja4;
 use crate::session::{End, Session, State};
@@ -84,6 +85,7 @@ pub(super) async fn run(
         local,
         source: peer.ip(),
     };
+    compare::with_kernel(thread, &hello, addresses);
     let ja4 = hello.ja4();
     let Charged {
         reason,

@@ -186,6 +186,16 @@ impl Hello {
         self.token().map(|token| token.key_id)
     }
 
+    /// Whether it has been read to its end, or to where it makes no sense any more.
+    pub(super) fn is_whole(&self) -> bool {
+        self.scanned != Scanned::Incomplete
+    }
+
+    /// The verdict at `now_s` (Unix time, seconds), by the hello alone.
+    pub(super) fn judge_at(&self, keys: &Snapshot, window: Window, now_s: u64) -> Reason {
+        policy::judge(&self.scan, self.scanned, keys, now_s, window)
+    }
+
     /// The stateless verdict against the keys as they are now. The reason is for the metrics: a hello
     /// that cannot be judged counts as such also when it may pass to the legacy lane.
     pub(super) fn judge(

@@ -9,6 +9,7 @@
 mod certificate;
 mod charge;
 mod client;
+mod compare;
 mod connection;
 mod hello;
 mod proxy_protocol;
@@ -24,6 +25,7 @@ use crate::api::{Api, Settings, SettingsError};
 use crate::charges::Charges;
 use crate::config::{Config, IdentityError};
 use crate::ja4::Ja4;
+use crate::kernel::agreement::Agreement;
 use crate::keys::{KeyRecord, Keyring};
 use crate::session::{Keeper, Limits, Sessions};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
@@ -32,8 +34,8 @@ use edge_common::policy::Reason;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -78,6 +80,7 @@ pub struct Shared {
     settings: Arc<Settings>,
     target: Arc<Target>,
     tls: tls::Tls,
+    agreement: OnceLock<Arc<Agreement>>,
     open_connections: AtomicUsize,
 }
 
@@ -117,6 +120,7 @@ impl Shared {
             settings: Arc::new(Settings::new(&config.api)?),
             target: Arc::new(Target::new(&config.upstream)?),
             tls: tls::Tls::new(&config.tls, &metrics)?,
+            agreement: OnceLock::new(),
             open_connections: AtomicUsize::new(0),
             config,
             keyring,
@@ -124,6 +128,12 @@ impl Shared {
             metrics,
             sessions,
         })
+    }
+
+    /// From now on what the kernel half said of a hello is compared with what is said here.
+    pub fn compare(&self, agreement: Arc<Agreement>) {
+        // There is one kernel half; the first stays.
+        let _ = self.agreement.set(agreement);
     }
 
     /// A place for one connection, if there is one.

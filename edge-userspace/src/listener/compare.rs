@@ -1,0 +1,39 @@
+//! Asks whether the kernel half had said the same of a hello, and tells when it had not. The
+//! verdict of the listener holds either way.
+
+use super::Thread;
+use super::hello::Hello;
+use crate::kernel::flows::key_of;
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+
+/// Compares, where there is a kernel half and the hello was read whole. `peer` is the socket's,
+/// which is the one that the kernel half knows.
+pub(super) fn with_kernel(thread: &Thread, hello: &Hello, tcp: &TcpStream, peer: SocketAddr) {
+    let shared = &thread.shared;
+    let (Some(agreement), Ok(local)) = (shared.agreement.get(), tcp.local_addr()) else {
+        return;
+    };
+    // A longer one is not read to its end here, and may be in the kernel.
+    let is_in_bounds = hello.bytes.len() <= shared.config.listen.max_hello_bytes;
+    if !hello.is_whole() || !is_in_bounds {
+        return;
+    }
+    let keys = shared.keyring.snapshot();
+    let window = shared.config.keys.window;
+    let difference = agreement.compare(&key_of(peer, local), keys.published_ns(), |now_s| {
+        hello.judge_at(&keys, window, now_s)
+    });
+    let Some(difference) = difference else {
+        return;
+    };
+    if let Some(permit) = thread.log.permit() {
+        tracing::error!(
+            %peer,
+            kernel = difference.kernel.name(),
+            userspace = difference.userspace.name(),
+            left_out = permit.left_out,
+            "the kernel half said something else of a hello; please report this"
+        );
+    }
+}
