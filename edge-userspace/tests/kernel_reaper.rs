@@ -2,6 +2,7 @@
 //! between two network namespaces. The flow table is plain memory that the tests write: what
 //! is shown here is which sockets go and which stay, not who is refused.
 
+mod pair;
 #[macro_use]
 mod skip;
 
@@ -12,35 +13,18 @@ use edge_userspace::kernel::monotonic_ns;
 use edge_userspace::kernel::reaper::{Counts, Reaped, Reaper};
 use edge_userspace::kernel::sockets::Sockets;
 use edge_userspace::listener;
-use nix::sched::{CloneFlags, setns, unshare};
-use std::collections::BTreeMap;
-use std::fs::File;
+use pair::{
+    ESTABLISHED, FIN_WAIT1, HANG, LISTEN, Net, PORT, SERVERS, SYN_RECV, ip, sockets, wait_for,
+};
 use std::io::{ErrorKind, Read as _};
 use std::mem::offset_of;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const HANG: Duration = Duration::from_secs(20);
 const SECRET: [u64; 2] = [11, 12];
-const PORT: u16 = 443;
-const CLIENTS: [&str; 2] = ["10.9.0.2", "2001:db8::2"];
-const SERVERS: [&str; 2] = ["10.9.0.1", "2001:db8::1"];
-
-// States in /proc/net/tcp (include/net/tcp_states.h).
-const ESTABLISHED: u8 = 1;
-const SYN_RECV: u8 = 3;
-const FIN_WAIT1: u8 = 4;
-const LISTEN: u8 = 10;
-
-/// Two namespaces; the test's thread is in the server's.
-struct Net {
-    client: File,
-    server: File,
-}
 
 /// A flow table with one set, and the other end of its memory.
 struct Table {
@@ -64,7 +48,7 @@ fn in_world(test: impl FnOnce(World) + Send + 'static) {
         let table = Table::new();
         let counts = Arc::new(Counts::default());
         // Here, for it sees the namespace in which it was made.
-        let sockets = Sockets::open().expect("SOCK_DESTROY");
+        let sockets = Sockets::open(vec![index("edge0")]).expect("SOCK_DESTROY");
         test(World {
             reaper: Reaper::new(Arc::clone(&table.flows), sockets, Arc::clone(&counts)),
             net,
@@ -74,72 +58,6 @@ fn in_world(test: impl FnOnce(World) + Send + 'static) {
     });
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
-    }
-}
-
-impl Net {
-    fn new() -> Self {
-        let here = || File::open("/proc/thread-self/ns/net").unwrap();
-        unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        let client = here();
-        unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        let server = here();
-        let net = Self { client, server };
-        // The veth is made in the client's namespace by a process that stands in it.
-        let mut stand = net.at_client(|| Command::new("sleep").arg("60").spawn().unwrap());
-        ip(&format!(
-            "link add edge0 address 02:00:00:00:00:01 type veth peer name client0 \
-             address 02:00:00:00:00:02 netns {}",
-            stand.id()
-        ));
-        stand.kill().unwrap();
-        stand.wait().unwrap();
-        for (host, device, address) in [(1, "edge0", "10.9.0.1"), (2, "client0", "10.9.0.2")] {
-            let up = || {
-                ip(&format!("addr add {address}/24 dev {device}"));
-                ip(&format!("addr add 2001:db8::{host}/64 dev {device} nodad"));
-                ip(&format!("link set {device} up"));
-            };
-            if host == 1 { up() } else { net.at_client(up) }
-        }
-        net.at_client(|| {
-            for server in SERVERS {
-                ip(&format!(
-                    "neigh replace {server} lladdr 02:00:00:00:00:01 dev client0 nud permanent"
-                ));
-            }
-        });
-        net.reach(true);
-        net
-    }
-
-    /// Does something in the client's namespace.
-    fn at_client<T>(&self, act: impl FnOnce() -> T) -> T {
-        setns(&self.client, CloneFlags::CLONE_NEWNET).unwrap();
-        let done = act();
-        setns(&self.server, CloneFlags::CLONE_NEWNET).unwrap();
-        done
-    }
-
-    /// Whether what the server sends gets to the client.
-    fn reach(&self, reaches: bool) {
-        let last = if reaches { 2 } else { 9 };
-        for client in CLIENTS {
-            ip(&format!(
-                "neigh replace {client} lladdr 02:00:00:00:00:0{last} dev edge0 nud permanent"
-            ));
-        }
-    }
-
-    /// From now on the client says and hears nothing.
-    fn silence(&self) {
-        self.reach(false);
-        self.at_client(|| ip("link set client0 down"));
-    }
-
-    fn connect(&self, server: usize) -> TcpStream {
-        let server: IpAddr = SERVERS[server].parse().unwrap();
-        self.at_client(|| TcpStream::connect_timeout(&(server, PORT).into(), HANG).unwrap())
     }
 }
 
@@ -205,44 +123,12 @@ impl World {
     }
 }
 
-fn ip(arguments: &str) {
-    let output = (Command::new("ip")
-        .args(arguments.split_whitespace())
-        .output())
-    .expect("iproute2");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {errors}");
-}
-
-/// How many TCP sockets of the server's port there are in this namespace, by state.
-fn sockets() -> BTreeMap<u8, usize> {
-    let mut states = BTreeMap::new();
-    for file in ["tcp", "tcp6"] {
-        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
-        for line in text.lines().skip(1) {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            if fields[1].ends_with(&format!(":{PORT:04X}")) {
-                *states
-                    .entry(u8::from_str_radix(fields[3], 16).unwrap())
-                    .or_default() += 1;
-            }
-        }
-    }
-    states
-}
-
-/// Waits until there are these and no others.
-fn wait_for(expected: &[(u8, usize)]) {
-    let expected = BTreeMap::from_iter(expected.iter().copied());
-    let start = Instant::now();
-    while sockets() != expected {
-        assert!(start.elapsed() < HANG, "{:?}, not {expected:?}", sockets());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn flow_of(client: &TcpStream) -> FlowKey {
     key_of(client.local_addr().unwrap(), client.peer_addr().unwrap())
+}
+
+fn index(interface: &str) -> u32 {
+    nix::net::if_::if_nametoindex(interface).unwrap()
 }
 
 /// One socket for both families, as `[::]` is where the system leaves IPV6_V6ONLY off.
@@ -289,6 +175,26 @@ fn an_ipv4_socket_goes_too() {
         let client = world.net.connect(0);
         let _accepted = listener.accept().unwrap();
         world.net.silence();
+        world.refused(flow_of(&client));
+        wait_for(&[(LISTEN, 1)]);
+        assert_eq!(world.reaped().destroyed, 1);
+    });
+}
+
+/// Its socket is bound to the link.
+#[test]
+fn a_connection_of_link_local_addresses_goes_too() {
+    needs_kernel!();
+    in_world(|mut world| {
+        let listener = dual();
+        ip("addr add fe80::1/64 dev edge0 nodad");
+        let client = world.net.at_client(|| {
+            ip("addr add fe80::2/64 dev client0 nodad");
+            let server = "fe80::1".parse().unwrap();
+            let server = SocketAddrV6::new(server, PORT, 0, index("client0"));
+            TcpStream::connect_timeout(&server.into(), HANG).unwrap()
+        });
+        let _accepted = listener.accept().unwrap();
         world.refused(flow_of(&client));
         wait_for(&[(LISTEN, 1)]);
         assert_eq!(world.reaped().destroyed, 1);

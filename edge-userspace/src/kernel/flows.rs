@@ -22,7 +22,7 @@ const RECORD_WORDS: usize = offset_of!(FlowSlot, hello) / 8;
 const TRIES: u32 = 1000;
 /// Sets that [`FlowTable::usage`] looks at; of a larger table it looks at every second one,
 /// or every fourth and so on.
-const SAMPLED_SETS: usize = 16_384;
+const SAMPLED_SETS: usize = 8192;
 /// Entries touched longer ago are no connection's that still says something.
 const RECENT_NS: u64 = 60_000_000_000;
 /// The unit of [`FlowSet::touched`], as a power of two nanoseconds.
@@ -66,7 +66,7 @@ pub enum Look {
     Contended,
 }
 
-/// How full the table is. Of a table with more than 65,536 places, an estimate by a sample.
+/// How full the table is. Of one with more than 32,768 places, an estimate by a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Places that there are.

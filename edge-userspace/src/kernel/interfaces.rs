@@ -125,6 +125,14 @@ fn unique(names: impl IntoIterator<Item = String>) -> Vec<String> {
     unique
 }
 
+/// The indices of those that are still there.
+pub(super) fn indices(names: &[String]) -> Vec<u32> {
+    let indices = names
+        .iter()
+        .map(|name| nix::net::if_::if_nametoindex(name.as_str()));
+    indices.filter_map(Result::ok).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -152,7 +152,9 @@ impl KernelHalf {
         followed.end();
         let mut notes = Vec::new();
         let tables = (state.program.take_tables()).ok_or_else(|| missing("tables"))?;
-        let follow_up = FollowUp::start(&mut state, &tables, offsets, &followed, &mut notes)?;
+        let links = interfaces::indices(interfaces);
+        let follow_up =
+            FollowUp::start(&mut state, &tables, links, offsets, &followed, &mut notes)?;
         let mut attached = attach::attach(&mut state.program, interfaces, config.kernel.attach)?;
         attached.notes.append(&mut notes);
         if attached.interfaces.is_empty() {
@@ -251,6 +253,7 @@ impl FollowUp {
     fn start(
         state: &mut State,
         tables: &Tables,
+        links: Vec<u32>,
         offsets: Arc<Offsets>,
         followed: &Arc<Followed>,
         notes: &mut Vec<String>,
@@ -259,7 +262,7 @@ impl FollowUp {
         let flows = FlowTable::map(tables, sets, secret).map_err(PulseError::Clock)?;
         let flows = Arc::new(flows);
         let reaped = Arc::<reaper::Counts>::default();
-        let reaping = match (Sockets::open(), state.program.take_rejects()) {
+        let reaping = match (Sockets::open(links), state.program.take_rejects()) {
             (Ok(sockets), Some(rejects)) => {
                 let reaper = Reaper::new(Arc::clone(&flows), sockets, Arc::clone(&reaped));
                 Some(Reaping::start(reaper, rejects).map_err(PulseError::Thread)?)

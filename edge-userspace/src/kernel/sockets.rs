@@ -33,6 +33,7 @@ pub struct Sockets {
     netlink: Socket,
     sequence: u32,
     answer: Vec<u8>,
+    links: Vec<u32>,
 }
 
 /// A socket that was found, to be destroyed by. It names this very socket, not another one
@@ -40,6 +41,7 @@ pub struct Sockets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     flow: FlowKey,
+    link: u32,
     cookie: [u8; 8],
 }
 
@@ -76,11 +78,12 @@ enum Answer {
 }
 
 impl Sockets {
-    /// Opens the way, and makes sure that it can destroy.
+    /// Opens the way, and makes sure that it can destroy. A connection of a link-local address
+    /// is looked for on the interfaces with these indices.
     ///
     /// # Errors
     /// Why not.
-    pub fn open() -> Result<Self, Cannot> {
+    pub fn open(links: Vec<u32>) -> Result<Self, Cannot> {
         let mut netlink = Socket::new(NETLINK_SOCK_DIAG)?;
         netlink.bind_auto()?;
         netlink.connect(&SocketAddr::new(0, 0))?;
@@ -88,6 +91,7 @@ impl Sockets {
             netlink,
             sequence: 0,
             answer: vec![0; ANSWER_BYTES],
+            links,
         };
         sockets.try_out()?;
         Ok(sockets)
@@ -128,22 +132,42 @@ impl Sockets {
     /// When the kernel cannot be asked at all. Of one that it would not tell of, nothing.
     pub fn find(&mut self, flows: &[FlowKey]) -> io::Result<Vec<Option<Found>>> {
         let flows = &flows[..flows.len().min(BATCH)];
-        let requests = flows.iter().map(|flow| {
-            let id = socket_id(flow, NO_COOKIE);
+        let mut found = vec![None; flows.len()];
+        self.find_on(0, flows, &mut found)?;
+        // A socket of a link-local address is bound to its link.
+        if flows.iter().any(is_link_local) {
+            for link in self.links.clone() {
+                self.find_on(link, flows, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks for those that have not been found, as seen from a link.
+    fn find_on(
+        &mut self,
+        link: u32,
+        flows: &[FlowKey],
+        found: &mut [Option<Found>],
+    ) -> io::Result<()> {
+        let missing: Vec<_> = (0..flows.len())
+            .filter(|place| found[*place].is_none())
+            .filter(|place| link == 0 || is_link_local(&flows[*place]))
+            .collect();
+        let requests = missing.iter().map(|place| {
+            let id = socket_id(&flows[*place], link, NO_COOKIE);
             SockDiagMessage::InetRequest(request(id))
         });
         let answers = self.ask(0, requests)?;
-        let found = flows
-            .iter()
-            .zip(answers)
-            .map(|(flow, answer)| match answer {
-                Some(Answer::Socket { state, cookie }) if is_connection(state) => Some(Found {
-                    flow: *flow,
-                    cookie,
-                }),
-                _ => None,
-            });
-        Ok(found.collect())
+        for (place, answer) in missing.into_iter().zip(answers) {
+            if let Some(Answer::Socket { state, cookie }) = answer
+                && is_connection(state)
+            {
+                let flow = flows[place];
+                found[place] = Some(Found { flow, link, cookie });
+            }
+        }
+        Ok(())
     }
 
     /// Destroys sockets as if the process that has them had aborted them: the client of an
@@ -155,7 +179,7 @@ impl Sockets {
     pub fn destroy(&mut self, found: &[Found]) -> io::Result<Vec<Result<bool, Errno>>> {
         let found = &found[..found.len().min(BATCH)];
         let requests = found.iter().map(|found| {
-            let id = socket_id(&found.flow, found.cookie);
+            let id = socket_id(&found.flow, found.link, found.cookie);
             SockDiagDestroy::new(SockDiagMessage::InetRequest(request(id)))
         });
         let answers = self.ask(NLM_F_ACK, requests)?;
@@ -237,6 +261,11 @@ impl Sockets {
     }
 }
 
+fn is_link_local(flow: &FlowKey) -> bool {
+    let (client, _) = addresses(flow);
+    matches!(client.ip(), IpAddr::V6(client) if client.is_unicast_link_local())
+}
+
 /// A state in which there is something to destroy. Not a listening socket, above all.
 fn is_connection(state: u8) -> bool {
     use constants::{
@@ -269,14 +298,14 @@ fn request(socket_id: SocketId) -> InetRequest {
 }
 
 /// The server's end: an IPv4 connection is found as such, also where an IPv6 socket has it.
-fn socket_id(flow: &FlowKey, cookie: [u8; 8]) -> SocketId {
+fn socket_id(flow: &FlowKey, link: u32, cookie: [u8; 8]) -> SocketId {
     let (client, server) = addresses(flow);
     SocketId {
         source_port: server.port(),
         destination_port: client.port(),
         source_address: server.ip(),
         destination_address: client.ip(),
-        interface_id: 0,
+        interface_id: link,
         cookie,
     }
 }
