@@ -289,7 +289,7 @@ fn flows(usage: &Usage, families: &mut Families<'_>) -> fmt::Result {
     ];
     families.gauges(
         "kernel_flows",
-        "Connections in the kernel's flow table, by whether they were touched within a minute.",
+        "Connections in the kernel's flow table, by whether their hello began or was judged within a minute.",
         series.map(|(age, value)| ([("age", age)], value)),
     )?;
     families.gauge(

@@ -23,10 +23,8 @@ const TRIES: u32 = 1000;
 /// Sets that [`FlowTable::usage`] looks at; of a larger table it looks at every second one,
 /// or every fourth and so on.
 const SAMPLED_SETS: usize = 8192;
-/// Entries touched longer ago are no connection's that still says something.
+/// Hellos that began or were judged longer ago are nothing to wait for any more.
 const RECENT_NS: u64 = 60_000_000_000;
-/// The unit of [`FlowSet::touched`], as a power of two nanoseconds.
-const TOUCHED_SHIFT: u32 = 20;
 
 /// The kernel's flow table, read only.
 pub struct FlowTable {
@@ -73,7 +71,7 @@ pub struct Usage {
     pub capacity: u64,
     /// Places taken, also by connections that ended long ago: they are the first to go.
     pub used: u64,
-    /// Places touched within the last minute.
+    /// Places of hellos that began or were judged within the last minute.
     pub recent: u64,
     /// Of these, hellos that have begun and not ended.
     pub unfinished: u64,
@@ -190,21 +188,23 @@ impl FlowTable {
         let sets = self.sets_mask as usize + 1;
         let step = (sets / SAMPLED_SETS).max(1);
         let (mut used, mut recent, mut unfinished) = (0, 0, 0);
-        let now = (now_ns >> TOUCHED_SHIFT) as u32;
         for set in (0..sets).step_by(step) {
             for way in 0..WAYS as usize {
                 if self.tag(set, way) == 0 {
                     continue;
                 }
                 used += 1;
-                let at = offset_of!(FlowSet, touched) + way * 4;
-                let touched = half(&self.sets[set * SET_WORDS..], at);
-                if now.wrapping_sub(touched) > (RECENT_NS >> TOUCHED_SHIFT) as u32 {
+                let slot = &self.slots[(set * WAYS as usize + way) * SLOT_WORDS..];
+                let is_begun = half(slot, offset_of!(FlowSlot, state)) == state::BEGUN;
+                let at = if is_begun {
+                    offset_of!(FlowSlot, began_ns)
+                } else {
+                    offset_of!(FlowSlot, judged_ns)
+                };
+                if now_ns.saturating_sub(slot[at / 8].load(Ordering::Relaxed)) > RECENT_NS {
                     continue;
                 }
                 recent += 1;
-                let slot = &self.slots[(set * WAYS as usize + way) * SLOT_WORDS..];
-                let is_begun = half(slot, offset_of!(FlowSlot, state)) == state::BEGUN;
                 unfinished += u64::from(is_begun);
             }
         }

@@ -34,8 +34,6 @@ impl FlowTable {
         let tags = &self.sets[set * SET_WORDS..];
         let tag = if flow.state == state::FREE { 0 } else { tag };
         put(tags, offset_of!(FlowSet, tags) + way * 4, tag);
-        let touched = (flow.began_ns.max(flow.judged_ns) >> TOUCHED_SHIFT) as u32;
-        put(tags, offset_of!(FlowSet, touched) + way * 4, touched);
         let slot = &self.slots[(set * WAYS as usize + way) * SLOT_WORDS..][..SLOT_WORDS];
         for word in 0..4 {
             put(slot, word * 4, key.client[word]);
@@ -181,7 +179,7 @@ fn usage_tells_old_from_recent_and_unfinished() {
     table.write(
         2,
         &flow(3),
-        &judged(Reason::Accepted, now_ns - RECENT_NS - (2 << TOUCHED_SHIFT)),
+        &judged(Reason::Accepted, now_ns - RECENT_NS - 1),
     );
     let expected = Usage {
         capacity: 4,
