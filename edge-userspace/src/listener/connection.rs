@@ -3,7 +3,6 @@
 use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
-    compare::with_kernel(thread, &hello, &tcp, socket_peer);
 use super::proxy_protocol::{self, Preface};
 use super::{Identity, Thread, compare, refuse, rules};
 use crate::charges::Now;
