@@ -7,7 +7,8 @@ mod pair;
 mod skip;
 
 use edge_common::flow::{FlowKey, FlowSet, FlowSlot, Rejected, state};
-use edge_userspace::kernel::flows::{FlowTable, key_of, words_for};
+use edge_userspace::charges::flow_key;
+use edge_userspace::kernel::flows::{FlowTable, words_for};
 use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::monotonic_ns;
 use edge_userspace::kernel::reaper::{Counts, Reaped, Reaper};
@@ -124,7 +125,7 @@ impl World {
 }
 
 fn flow_of(client: &TcpStream) -> FlowKey {
-    key_of(client.local_addr().unwrap(), client.peer_addr().unwrap())
+    flow_key(client.local_addr().unwrap(), client.peer_addr().unwrap())
 }
 
 fn index(interface: &str) -> u32 {

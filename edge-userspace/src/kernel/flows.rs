@@ -10,7 +10,7 @@ use edge_common::siphash;
 use edge_common::token::KeyId;
 use serde::Serialize;
 use std::mem::{offset_of, size_of};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 const SET_WORDS: usize = size_of::<FlowSet>() / 8;
@@ -90,30 +90,8 @@ pub fn words_for(sets: u32) -> (usize, usize) {
     (sets * SET_WORDS, sets * WAYS as usize * SLOT_WORDS)
 }
 
-/// A connection as the kernel half names it, from the addresses of an accepted socket.
-#[must_use]
-pub fn key_of(client: SocketAddr, server: SocketAddr) -> FlowKey {
-    let words = |address: IpAddr| {
-        let octets = match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            IpAddr::V6(v6) => v6.octets(),
-        };
-        let mut words = [0; 4];
-        for (word, bytes) in words.iter_mut().zip(octets.as_chunks::<4>().0) {
-            *word = u32::from_ne_bytes(*bytes);
-        }
-        words
-    };
-    FlowKey {
-        client: words(client.ip()),
-        server: words(server.ip()),
-        client_port_be: client.port().to_be(),
-        server_port_be: server.port().to_be(),
-        padding: 0,
-    }
-}
-
-/// The client's and the server's address and port, IPv4 as such.
+/// The client's and the server's address and port, IPv4 as such: what
+/// [`crate::charges::flow_key`] is made of.
 #[must_use]
 pub fn addresses(flow: &FlowKey) -> (SocketAddr, SocketAddr) {
     let address = |words: [u32; 4], port_be| {

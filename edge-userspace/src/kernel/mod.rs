@@ -45,7 +45,6 @@ pub struct KernelHalf {
     attached: Attached,
     ports: Vec<u16>,
     follow_up: FollowUp,
-    tables: Tables,
     _pulse: Pulse,
 }
 
@@ -151,10 +150,8 @@ impl KernelHalf {
         let followed = Arc::<Followed>::default();
         followed.end();
         let mut notes = Vec::new();
-        let tables = (state.program.take_tables()).ok_or_else(|| missing("tables"))?;
         let links = interfaces::indices(interfaces);
-        let follow_up =
-            FollowUp::start(&mut state, &tables, links, offsets, &followed, &mut notes)?;
+        let follow_up = FollowUp::start(&mut state, links, offsets, &followed, &mut notes)?;
         let mut attached = attach::attach(&mut state.program, interfaces, config.kernel.attach)?;
         attached.notes.append(&mut notes);
         if attached.interfaces.is_empty() {
@@ -170,7 +167,6 @@ impl KernelHalf {
             attached,
             ports: ports(config),
             follow_up,
-            tables,
             _pulse: pulse,
         }))
     }
@@ -199,12 +195,6 @@ impl KernelHalf {
     #[must_use]
     pub fn agreement(&self) -> Arc<Agreement> {
         Arc::clone(&self.follow_up.agreement)
-    }
-
-    /// The tables that the kernel half looks at or writes, to be mapped.
-    #[must_use]
-    pub fn tables(&self) -> &Tables {
-        &self.tables
     }
 
     /// A fresh look at the maps.
@@ -252,13 +242,14 @@ impl FollowUp {
     /// be, the kernel half is told to free the server's side first.
     fn start(
         state: &mut State,
-        tables: &Tables,
         links: Vec<u32>,
         offsets: Arc<Offsets>,
         followed: &Arc<Followed>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let (sets, secret) = (state.program.sizes().flow_sets, state.settings.secret);
+        let missing = ProgramError::Missing("tables");
+        let tables = state.program.tables().ok_or(PulseError::Clock(missing))?;
         let flows = FlowTable::map(tables, sets, secret).map_err(PulseError::Clock)?;
         let flows = Arc::new(flows);
         let reaped = Arc::<reaper::Counts>::default();

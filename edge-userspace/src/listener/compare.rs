@@ -2,16 +2,14 @@
 //! verdict of the listener holds either way.
 
 use super::Thread;
+use super::charge::Addresses;
 use super::hello::Hello;
-use crate::kernel::flows::key_of;
-use std::net::SocketAddr;
-use tokio::net::TcpStream;
+use crate::charges::flow_key;
 
-/// Compares, where there is a kernel half and the hello was read whole. `peer` is the socket's,
-/// which is the one that the kernel half knows.
-pub(super) fn with_kernel(thread: &Thread, hello: &Hello, tcp: &TcpStream, peer: SocketAddr) {
+/// Compares, where there is a kernel half and the hello was read whole.
+pub(super) fn with_kernel(thread: &Thread, hello: &Hello, addresses: Addresses) {
     let shared = &thread.shared;
-    let (Some(agreement), Ok(local)) = (shared.agreement.get(), tcp.local_addr()) else {
+    let Some(agreement) = shared.agreement.get() else {
         return;
     };
     // A longer one is not read to its end here, and may be in the kernel.
@@ -20,8 +18,10 @@ pub(super) fn with_kernel(thread: &Thread, hello: &Hello, tcp: &TcpStream, peer:
         return;
     }
     let keys = shared.keyring.snapshot();
-    let window = shared.config.keys.window;
-    let difference = agreement.compare(&key_of(peer, local), keys.published_ns(), |now_s| {
+    let window = shared.charges.limits().window();
+    // What the kernel half knows is the socket's own peer.
+    let flow = flow_key(addresses.peer, addresses.local);
+    let difference = agreement.compare(&flow, keys.published_ns(), |now_s| {
         hello.judge_at(&keys, window, now_s)
     });
     let Some(difference) = difference else {
@@ -29,7 +29,7 @@ pub(super) fn with_kernel(thread: &Thread, hello: &Hello, tcp: &TcpStream, peer:
     };
     if let Some(permit) = thread.log.permit() {
         tracing::error!(
-            %peer,
+            peer = %addresses.peer,
             kernel = difference.kernel.name(),
             userspace = difference.userspace.name(),
             left_out = permit.left_out,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::charges::flow_key;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +14,7 @@ pub(in crate::kernel) fn table(sets: u32) -> Arc<FlowTable> {
 
 /// A connection with this number.
 pub(in crate::kernel) fn flow(number: u16) -> FlowKey {
-    key_of(
+    flow_key(
         SocketAddr::from(([192, 0, 2, 7], number)),
         SocketAddr::from(([198, 51, 100, 1], 443)),
     )
@@ -215,16 +216,16 @@ fn addresses_and_keys_are_each_others() {
         ("[2001:db8::7]:65535", "[2001:db8::1]:443"),
     ] {
         let (client, server) = (client.parse().unwrap(), server.parse().unwrap());
-        let key = key_of(client, server);
+        let key = flow_key(client, server);
         assert_eq!(addresses(&key), (client, server));
     }
-    let mapped = key_of(
+    let mapped = flow_key(
         "[::ffff:192.0.2.1]:5".parse().unwrap(),
         "[::ffff:198.51.100.1]:443".parse().unwrap(),
     );
     assert_eq!(
         mapped,
-        key_of(
+        flow_key(
             "192.0.2.1:5".parse().unwrap(),
             "198.51.100.1:443".parse().unwrap()
         )
