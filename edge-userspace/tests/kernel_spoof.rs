@@ -85,19 +85,25 @@ fn check(mode: &str) {
         let edge = Edge::start(mode, 1, |text| text);
         let clients = Clients::of(&edge.place);
         let key = &edge.keys[0];
-        let honest = |shape, token| {
+        let honest = |shape, with_token: bool| {
             for family in Family::BOTH {
                 let (from, to) = (family.own(1), family.server());
+                let token = with_token.then(|| token(key));
                 let ask = Ask {
                     shape,
                     key,
-                    token: Option::clone(&token),
+                    token,
                     from,
                     to,
                 };
                 let asked = wire.client.run(|| clients.ask(&ask));
                 assert_eq!(asked, Ok(()), "{shape:?} from {from}");
             }
+        };
+        // Tokens that are remembered, prefixes with a budget.
+        let charged = || {
+            let charges = &edge.daemon.status()["charges"];
+            ["replay_entries", "prefix_entries"].map(|name| charges[name].as_u64().unwrap())
         };
         let good = token(key);
         let mut bad = good.clone();
@@ -128,6 +134,7 @@ fn check(mode: &str) {
                 assert_eq!(seen.verdicts(verdict), 0, "{name} token: {verdict:?}");
             }
             assert_eq!(sockets(), [], "{name} token: sockets");
+            assert_eq!(charged(), [0, 0], "{name} token: somebody was charged");
         }
         // The token that strangers have shown ten thousand times is its owner's still.
         let (family, shape) = (Family::V4, Shape::Classic);
@@ -139,11 +146,10 @@ fn check(mode: &str) {
             from,
             to,
         };
-        assert_eq!(
-            wire.client.run(|| clients.ask(&ask)),
-            Ok(()),
-            "the shown token's owner"
-        );
+        let before = edge.counters();
+        let asked = wire.client.run(|| clients.ask(&ask));
+        let seen = edge.counters().since(&before).show();
+        assert_eq!(asked, Ok(()), "the shown token's owner: {seen}");
 
         // With a payload in the SYN: the stack shakes hands as with any SYN, and that is all.
         let before = edge.counters();
@@ -163,12 +169,13 @@ fn check(mode: &str) {
             seen.verdicts(Verdict::Accept) + seen.verdicts(Verdict::Reject),
             0
         );
+        assert_eq!(charged(), [1, 0], "in a SYN: somebody was charged");
         // Requests for a connection (state 3) are there for every SYN; no connection is.
         let made = sockets().into_iter().filter(|socket| socket.state != 3);
         assert_eq!(made.collect::<Vec<_>>(), []);
 
-        honest(Shape::PostQuantum, Some(token(key)));
-        honest(Shape::Classic, None);
+        honest(Shape::PostQuantum, true);
+        honest(Shape::Classic, false);
         let counters = edge.counters();
         counters::add_up(|name| counters.named(name));
         edge.daemon.stop();

@@ -6,7 +6,7 @@ use super::capture::{Tcp, tcp};
 use super::frames::Template;
 use super::packet::{BATCH, Batch, PacketSocket, Way};
 use super::wire::{CLIENT_INTERFACE, Family};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// SYNs that may be without an answer.
@@ -16,11 +16,23 @@ const LOST_AFTER: Duration = Duration::from_millis(20);
 /// Maximum segment size 1,460 bytes (RFC 9293 section 3.7.1).
 const OPTIONS: [u8; 4] = [2, 4, 5, 0xb4];
 
+/// Clients that never go beyond their SYN have ports from here on.
+const FILLER_PORT: u16 = 50_000;
+
 /// The `index`th client of this family that no stack knows: an address and a port.
 pub(crate) fn client(family: Family, index: u64) -> SocketAddr {
     // 32,768 prefixes (IPv4: all that there are), then the next port.
-    let port = 1024 + (index >> 15) % 60_000;
+    let port = 1024 + (index >> 15) % u64::from(FILLER_PORT - 1024);
     SocketAddr::new(family.foreign((index & 0x7fff) as u32), port as u16)
+}
+
+/// Which client has this address, the other way round.
+fn index_of(client: SocketAddr) -> u64 {
+    let prefix = match client.ip() {
+        IpAddr::V4(address) => (address.to_bits() >> 8) & 0x7fff,
+        IpAddr::V6(address) => u32::from(address.segments()[3]),
+    };
+    u64::from(client.port().wrapping_sub(1024)) << 15 | u64::from(prefix)
 }
 
 /// What such clients do once they are connected.
@@ -33,7 +45,7 @@ pub(crate) struct Clients {
 }
 
 /// What came about.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Done {
     /// SYNs sent.
     pub(crate) opened: u64,
@@ -45,6 +57,46 @@ pub(crate) struct Done {
     pub(crate) answers: u64,
     /// Resets that came back.
     pub(crate) resets: u64,
+    /// Clients that are connected, a bit each.
+    bits: Vec<u64>,
+}
+
+impl Done {
+    /// Whether this client was connected and has sent all that it had to.
+    pub(crate) fn has_sent(&self, client: SocketAddr) -> bool {
+        let index = index_of(client);
+        let word = self.bits.get((index >> 6) as usize).copied();
+        word.unwrap_or(0) >> (index & 63) & 1 == 1
+    }
+
+    fn connect(&mut self, client: SocketAddr) {
+        let index = index_of(client);
+        let (word, bit) = ((index >> 6) as usize, 1 << (index & 63));
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        // A SYN-ACK may come twice.
+        self.connected += u64::from(self.bits[word] & bit == 0);
+        self.bits[word] |= bit;
+    }
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            opened,
+            connected,
+            frames,
+            answers,
+            resets,
+            ..
+        } = self;
+        write!(
+            f,
+            "{opened} opened, {connected} connected, {frames} frames sent, \
+             {answers} answers and {resets} resets back"
+        )
+    }
 }
 
 impl Clients {
@@ -69,6 +121,18 @@ impl Clients {
             sender: PacketSocket::sender(CLIENT_INTERFACE),
             receiver: PacketSocket::receiver(CLIENT_INTERFACE, Way::Incoming, 64 << 20),
         }
+    }
+
+    /// Sends this many SYNs that nothing comes after.
+    pub(crate) fn fill_backlog(family: Family, count: u64) {
+        let fillers = Self::new(family, false, &[]);
+        let mut pool = Pool::default();
+        for index in 0..count {
+            let mut client = client(family, index);
+            client.set_port(FILLER_PORT);
+            fillers.syn.fill(pool.next(), client, index as u32, 0);
+        }
+        pool.send(&fillers.sender, &mut Done::default());
     }
 
     /// Opens connections from client number `from` on: until `count` handshakes are done or
@@ -100,15 +164,21 @@ impl Clients {
             }
         }
         // Some are on their way still.
-        for _ in 0..20 {
+        let ended = Instant::now();
+        let mut silent = 0;
+        while silent < 20 && ended.elapsed() < Duration::from_secs(10) {
             if self.answer(&mut batch, &mut pool, &mut done, &mut outstanding) == 0 {
                 self.receiver.wait(5);
+                silent += 1;
+            } else {
+                silent = 0;
             }
         }
+        assert_eq!(self.receiver.lost(), 0, "not every answer was seen");
         done
     }
 
-    /// Answers what has come; tells how many frames it was.
+    /// Answers what has come, some batches at most; tells how many frames it was.
     fn answer(
         &self,
         batch: &mut Batch,
@@ -116,25 +186,36 @@ impl Clients {
         done: &mut Done,
         outstanding: &mut u64,
     ) -> usize {
-        let ours = self.family.foreign(0);
-        let received = self.receiver.receive(batch, |frame| {
-            let Some(tcp) = tcp(frame).filter(|tcp| tcp.to.is_ipv4() == ours.is_ipv4()) else {
-                return;
-            };
-            if tcp.flags & Tcp::RST != 0 {
-                done.resets += 1;
-            } else if tcp.flags & Tcp::SYN != 0 {
-                done.connected += 1;
-                *outstanding = outstanding.saturating_sub(1);
-                let acknowledged = tcp.sequence.wrapping_add(1);
-                for (at, template) in &self.then {
-                    let sequence = tcp.acknowledged.wrapping_add(*at);
-                    template.fill(pool.next(), tcp.to, sequence, acknowledged);
+        // The stack's own connections run over the same wire.
+        let is_ours = |tcp: &Tcp<'_>| {
+            let foreign = self.family.foreign((index_of(tcp.to) & 0x7fff) as u32);
+            tcp.to.ip() == foreign && (1024..FILLER_PORT).contains(&tcp.to.port())
+        };
+        let mut received = 0;
+        for _ in 0..8 {
+            let more = self.receiver.receive(batch, |frame| {
+                let Some(tcp) = tcp(frame).filter(is_ours) else {
+                    return;
+                };
+                if tcp.flags & Tcp::RST != 0 {
+                    done.resets += 1;
+                } else if tcp.flags & Tcp::SYN != 0 {
+                    done.connect(tcp.to);
+                    *outstanding = outstanding.saturating_sub(1);
+                    let acknowledged = tcp.sequence.wrapping_add(1);
+                    for (at, template) in &self.then {
+                        let sequence = tcp.acknowledged.wrapping_add(*at);
+                        template.fill(pool.next(), tcp.to, sequence, acknowledged);
+                    }
+                } else if !tcp.payload.is_empty() {
+                    done.answers += 1;
                 }
-            } else if !tcp.payload.is_empty() {
-                done.answers += 1;
+            });
+            if more == 0 {
+                break;
             }
-        });
+            received += more;
+        }
         pool.send(&self.sender, done);
         received
     }
