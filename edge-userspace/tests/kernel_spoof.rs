@@ -58,8 +58,8 @@ fn spoof(hello: &[u8], flags: u8) -> Back {
         sender.send(frames.iter().map(Vec::as_slice));
         look(&receiver, &mut batch, &mut back);
     }
-    // A retransmission of anything would come within this time.
-    for _ in 0..15 {
+    // What comes late comes within this time.
+    for _ in 0..5 {
         receiver.wait(100);
         look(&receiver, &mut batch, &mut back);
     }

@@ -48,6 +48,14 @@ impl Family {
         }
     }
 
+    /// One of 200 such addresses in the `index`th's prefix.
+    pub(crate) fn neighbour(self, index: u32, host: u32) -> IpAddr {
+        match self.own(index) {
+            IpAddr::V4(own) => IpAddr::V4(Ipv4Addr::from_bits(own.to_bits() + host % 200)),
+            IpAddr::V6(own) => IpAddr::V6(Ipv6Addr::from_bits(own.to_bits() + u128::from(host))),
+        }
+    }
+
     /// The `index`th address whose answers reach the client's interface and no socket: the
     /// namespace does not know it, so its stack never answers for it.
     pub(crate) fn foreign(self, index: u32) -> IpAddr {
