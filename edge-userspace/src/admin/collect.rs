@@ -4,6 +4,7 @@
 
 use super::View;
 use crate::charges;
+use crate::daemon;
 use crate::kernel;
 use crate::kernel::agreement::Comparisons;
 use crate::kernel::flows::Usage;
@@ -52,6 +53,7 @@ impl Collector for Collect {
         };
         let mut families = Families(encoder);
         process(&view, &mut families)?;
+        configuration(&(view.configuration)(), &mut families)?;
         keys(&view, &mut families)?;
         charges(&(view.charges)(), &mut families)?;
         kernel(&(view.kernel)(), &mut families)
@@ -121,6 +123,28 @@ fn keys(view: &View, families: &mut Families<'_>) -> fmt::Result {
         "key_store_failing",
         "1 while the key store is refused and older keys are in use.",
         u64::from(store.error.is_some()),
+    )
+}
+
+fn configuration(status: &daemon::Configuration, families: &mut Families<'_>) -> fmt::Result {
+    let reloads = [
+        ([("outcome", "taken")], status.taken),
+        ([("outcome", "refused")], status.refused),
+    ];
+    families.counters(
+        "configuration_reloads",
+        "Times that the configuration was read again.",
+        reloads,
+    )?;
+    families.gauge(
+        "configuration_failing",
+        "1 while the configuration's file is no good and what it said before is in effect.",
+        u64::from(status.error.is_some()),
+    )?;
+    families.gauge(
+        "configuration_needs_restart",
+        "Fields that were changed and wait for a restart.",
+        status.needs_restart.len() as u64,
     )
 }
 

@@ -10,6 +10,7 @@ pub use collect::{Collect, Target};
 pub use status::Status;
 
 use crate::charges;
+use crate::daemon;
 use crate::kernel;
 use crate::keys::{Keyring, watch::Watch};
 use crate::telemetry::{self, Metrics};
@@ -56,6 +57,8 @@ pub struct View {
     pub keyring: Arc<Keyring>,
     /// The key store.
     pub store: Watch,
+    /// A fresh look at how the configuration's file is followed.
+    pub configuration: Box<dyn Fn() -> daemon::Configuration + Send + Sync>,
     /// A fresh look at the tables of what is charged.
     pub charges: Box<dyn Fn() -> charges::Status + Send + Sync>,
     /// A fresh look at the kernel half.

@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::charges;
+use crate::daemon;
 use crate::kernel;
 use crate::keys::watch;
 use crate::telemetry;
@@ -22,6 +23,8 @@ pub struct Status {
     pub ready: &'static str,
     /// The configuration's path.
     pub config: PathBuf,
+    /// How its file has been followed since the start.
+    pub configuration: daemon::Configuration,
     /// Where clients connect.
     pub listen: Vec<SocketAddr>,
     /// The kernel half.
@@ -62,6 +65,7 @@ impl Status {
             uptime_s: view.started.elapsed().as_secs(),
             ready: view.phase.ready().unwrap_or_else(|why| why),
             config: view.config.clone(),
+            configuration: (view.configuration)(),
             listen: view.listen.clone(),
             kernel: (view.kernel)(),
             keys: Keys {

@@ -37,6 +37,7 @@ impl Admin {
             listen: vec!["127.0.0.1:443".parse().unwrap()],
             store: Watch::start(follower, Arc::clone(&keyring)).unwrap(),
             keyring,
+            configuration: Box::new(daemon::Configuration::default),
             charges: Box::new(|| charges::Status {
                 limits: charges::Limits {
                     window_back_s: 30,

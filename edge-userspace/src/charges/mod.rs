@@ -9,11 +9,13 @@
 //! leads to ([`crate::listener`]).
 
 mod key_buckets;
+mod limits;
 mod prefixes;
 mod replay;
 mod upkeep;
 
 pub use key_buckets::KeyBuckets;
+pub use limits::Limits;
 pub use prefixes::Prefixes;
 pub use replay::Replay;
 
@@ -24,8 +26,6 @@ use crate::keys::{Change, KeyRecord, Keyring, Observer};
 use arc_swap::ArcSwap;
 use aya::maps::MapData;
 use edge_common::flow::FlowKey;
-use edge_common::policy::Window;
-use edge_common::rate::Rate;
 use edge_common::token::{KeyId, Token};
 use edge_common::{prefix, replay as layout, siphash};
 use rustix::time::{ClockId, clock_gettime};
@@ -43,28 +43,6 @@ pub struct Charges {
     secret: siphash::Key,
     limits: ArcSwap<Limits>,
     keyring: Arc<Keyring>,
-}
-
-/// What connections are charged against: the settings that change while the daemon runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// A token may be this old, seconds.
-    pub window_back_s: u32,
-    /// A token may be this far ahead, seconds.
-    pub window_ahead_s: u32,
-    /// How long a used token is remembered after the second in which it was issued. More
-    /// than the window only while the window is about to be widened.
-    pub remember_s: u32,
-    /// Connections a second of a key, beyond which requests get a 429; 0 for no limit.
-    pub key_per_second: u32,
-    /// Connections a second of a key, beyond which they are refused; 0 for no limit.
-    pub key_per_second_hard: u32,
-    /// Whether clients without a token are refused.
-    pub legacy_deny: bool,
-    /// Connections a second of a source prefix without a token; 0 for no limit.
-    pub legacy_per_second: u32,
-    /// As many as a prefix may open at once.
-    pub legacy_burst: u32,
 }
 
 /// How large the tables are: numbers of sets and of keys.
@@ -251,58 +229,6 @@ impl Charges {
             key_buckets_capacity: self.buckets.capacity(),
         }
     }
-}
-
-impl Limits {
-    /// As the configuration says.
-    #[must_use]
-    pub fn of(config: &Config) -> Self {
-        let (keys, legacy) = (&config.keys, &config.legacy);
-        Self {
-            window_back_s: keys.window.back_s,
-            window_ahead_s: keys.window.ahead_s,
-            remember_s: keys.window.back_s,
-            key_per_second: keys.connections_per_second,
-            key_per_second_hard: keys.connections_per_second_hard,
-            legacy_deny: legacy.deny,
-            legacy_per_second: legacy.connections_per_second,
-            legacy_burst: legacy.burst,
-        }
-    }
-
-    /// When a token is good.
-    #[must_use]
-    pub fn window(&self) -> Window {
-        Window {
-            back_s: self.window_back_s,
-            ahead_s: self.window_ahead_s,
-        }
-    }
-
-    /// The rate beyond which a key's connections are refused, its own or all keys'.
-    #[must_use]
-    pub fn hard_rate(&self, key: &KeyRecord) -> Rate {
-        let hard = key.rates.connections_per_second_hard;
-        one_second(hard.unwrap_or(self.key_per_second_hard))
-    }
-
-    /// The rate beyond which a key's requests get a 429, its own or all keys'.
-    #[must_use]
-    pub fn soft_rate(&self, key: &KeyRecord) -> Rate {
-        let soft = key.rates.connections_per_second;
-        one_second(soft.unwrap_or(self.key_per_second))
-    }
-
-    /// The rate of a source prefix without tokens.
-    #[must_use]
-    pub fn legacy_rate(&self) -> Rate {
-        Rate::per_second(self.legacy_per_second, self.legacy_burst)
-    }
-}
-
-/// So many a second, and as many at once.
-fn one_second(count: u32) -> Rate {
-    Rate::per_second(count, count)
 }
 
 impl Sizes {

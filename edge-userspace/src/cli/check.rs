@@ -1,6 +1,7 @@
 //! `edge check`.
 
 use super::output::{Failure, Outcome, print, print_json};
+use crate::charges;
 use crate::config::{self, Attach, Credential, SecretSource};
 use crate::keys::Keyring;
 use crate::keys::store::{self, follow::Follower};
@@ -106,6 +107,8 @@ const MOST_KEYS: u32 = 16_777_216;
 struct Keys {
     all: usize,
     for_audience: usize,
+    /// The highest hard rate of a key, connections a second; none when one has no limit.
+    fastest: Option<u32>,
 }
 
 impl Keys {
@@ -114,10 +117,39 @@ impl Keys {
         let keyring = Keyring::new(MOST_KEYS);
         Follower::new(&config.keys.store, &config.keys.audience).follow(&keyring)?;
         let table = keyring.snapshot();
+        let every = config.keys.connections_per_second_hard;
+        let rates =
+            table.iter().map(
+                |key| match key.rates.connections_per_second_hard.unwrap_or(every) {
+                    0 => u32::MAX,
+                    rate => rate,
+                },
+            );
         Ok(Self {
+            fastest: rates.max().filter(|rate| *rate < u32::MAX),
             all: table.len(),
             for_audience: table.for_audience(),
         })
+    }
+
+    /// One key should not be able to fill much of the table of used tokens.
+    fn replay_warning(&self, config: &config::Config) -> Option<String> {
+        if self.all == 0 {
+            return None;
+        }
+        let capacity = config.keys.replay_capacity;
+        let window = &config.keys.window;
+        let window_s = u64::from(window.back_s) + u64::from(window.ahead_s);
+        let Some(fastest) = self.fastest else {
+            return Some(format!(
+                "keys.connections_per_second_hard: a key has no limit, so its tokens alone can fill the {capacity} places of keys.replay_capacity; others' tokens then go to the legacy lane"
+            ));
+        };
+        let tokens = u64::from(fastest) * window_s;
+        (tokens > u64::from(capacity) / 4).then(|| format!(
+            "keys.replay_capacity: one key at its hard rate of {fastest} a second has {tokens} live tokens within {window_s} s, more than a quarter of {capacity}; raise it to {}",
+            tokens * 4,
+        ))
     }
 
     fn warnings(&self, config: &config::Config) -> Vec<String> {
@@ -133,6 +165,7 @@ impl Keys {
                 "keys.audience: no key of {store} is for the audience {audience:?}, so nobody can connect; edge keys list --store {store} shows their audiences, and a holder adds one by edge keys derive"
             ));
         }
+        warnings.extend(self.replay_warning(config));
         if self.all > capacity {
             warnings.push(format!(
                 "keys.capacity: the store has {} keys and the capacity is {capacity}, so {} are refused; raise it, or remove keys that are no longer needed with edge keys remove",
@@ -233,13 +266,25 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
             config.keys.window.back_s,
             config.keys.window.ahead_s,
         ),
+        format!(
+            "connections a second: {} of a key, refused from {}; {} used tokens and {} prefixes are remembered, {} MiB",
+            rate(config.keys.connections_per_second),
+            rate(config.keys.connections_per_second_hard),
+            config.keys.replay_capacity,
+            config.legacy.prefix_capacity,
+            charges::Sizes::of(config).bytes().div_ceil(1 << 20),
+        ),
         format!("kernel: {kernel}"),
         format!(
             "clients without a token {}",
             if config.legacy.deny {
-                "are refused in their hello"
+                "are refused in their hello".to_owned()
             } else {
-                "are asked for a key in a header"
+                format!(
+                    "are asked for a key in a header; connections a second of a source prefix: {}, {} at once",
+                    rate(config.legacy.connections_per_second),
+                    config.legacy.burst,
+                )
             },
         ),
         format!(
@@ -258,6 +303,13 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     lines.extend(client_rules(config));
     lines.extend(certificate(config));
     lines
+}
+
+fn rate(per_second: u32) -> String {
+    match per_second {
+        0 => "any number".to_owned(),
+        some => some.to_string(),
+    }
 }
 
 /// When the certificate ends, and whether it has.

@@ -115,6 +115,23 @@ fn for_people(status: &Value) -> String {
         "config",
         status["config"].as_str().unwrap_or("?").to_owned(),
     );
+    let configuration = &status["configuration"];
+    if let Some(error) = configuration["error"].as_str() {
+        line(
+            "",
+            format!("REFUSED, older settings are in effect: {error}"),
+        );
+    }
+    let waiting = texts(&configuration["needs_restart"]);
+    if !waiting.is_empty() {
+        line("", format!("NEEDS A RESTART: {}", waiting.join(", ")));
+    }
+    if let Some(at_s) = configuration["window_widens_at_s"].as_u64() {
+        line(
+            "",
+            format!("the token window widens at {}", moment::show(at_s)),
+        );
+    }
     line("listens", texts(&status["listen"]).join(", "));
     let kernel = &status["kernel"];
     let interfaces: Vec<_> = (kernel["interfaces"].as_array().into_iter().flatten())

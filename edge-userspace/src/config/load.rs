@@ -1,6 +1,7 @@
 //! Reads a configuration and checks what its values mean together.
 
 use super::check::{collide, host_name, is_header_text, is_public, parse_url};
+use super::live::Said;
 use super::problem::{Error, Problems};
 use super::read::{Span, Values};
 use super::{
@@ -19,16 +20,25 @@ use std::time::Duration;
 /// # Errors
 /// Everything that is wrong, each with line, field and cure.
 pub fn load(file: &Path) -> Result<Config, Error> {
+    load_said(file).map(|(config, _)| config)
+}
+
+/// The same, and what the file says field by field.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_said(file: &Path) -> Result<(Config, Said), Error> {
     let text = read(file)?;
     let mut problems = Problems::new(file, &text);
     let values = Values::read(&text, &mut problems);
+    let said = values.said();
     let config = Loader {
         values,
         problems: &mut problems,
     }
     .config();
     problems.finish()?;
-    Ok(config)
+    Ok((config, said))
 }
 
 /// Only `admin.address`, for those who may not read what the configuration names.

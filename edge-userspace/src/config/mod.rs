@@ -7,6 +7,7 @@
 mod check;
 mod clients;
 mod files;
+mod live;
 mod load;
 mod problem;
 mod proxy_protocol;
@@ -16,7 +17,8 @@ pub mod values;
 
 pub use clients::{Action, Clients, Rule};
 pub use files::{Identity, IdentityError};
-pub use load::{admin_address, load};
+pub use live::{LIVE, Said};
+pub use load::{admin_address, load, load_said};
 pub use problem::{Error, Problem};
 pub use proxy_protocol::ProxyProtocol;
 

@@ -3,6 +3,7 @@
 //! Everything that is wrong is collected, so that one look shows all of it. Not here: what
 //! the values mean together and whether files exist (`load`).
 
+use super::live::Said;
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
 use super::values::{parse_duration, show_duration};
@@ -20,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 pub(super) type Span = Range<usize>;
 
 /// A value of the right type, in range.
+#[derive(Debug)]
 enum Value {
     Integer(u64),
     Duration(Duration),
@@ -30,6 +32,23 @@ enum Value {
     Addresses(Vec<(SocketAddr, Span)>),
     Networks(Vec<(IpNet, Span)>),
     Rules(Vec<(Rule, Span)>),
+}
+
+impl Value {
+    /// The value without where it stands.
+    fn said(&self) -> String {
+        fn all<T: std::fmt::Debug>(values: &[(T, Span)]) -> String {
+            let values: Vec<_> = values.iter().map(|(value, _)| value).collect();
+            format!("{values:?}")
+        }
+        match self {
+            Self::Texts(values) => all(values),
+            Self::Addresses(values) => all(values),
+            Self::Networks(values) => all(values),
+            Self::Rules(values) => all(values),
+            single => format!("{single:?}"),
+        }
+    }
 }
 
 /// What the file says, by name of field.
@@ -109,6 +128,16 @@ impl Values {
                 }
             }
         }
+    }
+
+    /// What the file says, wherever it stands there.
+    pub(super) fn said(&self) -> Said {
+        let values = self.found.iter();
+        Said(
+            values
+                .map(|(name, (value, _))| (*name, value.said()))
+                .collect(),
+        )
     }
 
     /// Whether the file has the field, right or wrong.

@@ -7,10 +7,11 @@
 //! threads → admin → ready.
 
 mod log;
+mod reload;
 mod threads;
 
 use crate::admin::{self, Collect, Phase, Target, View};
-use crate::charges::{self, Charges};
+use crate::charges::{self, Charges, Limits};
 use crate::config::{self, Config};
 use crate::kernel::agreement::Agreement;
 use crate::kernel::{self, KernelHalf, Loaded};
@@ -19,6 +20,8 @@ use crate::keys::{self, Keyring, watch::Watch};
 use crate::listener::{self, BindError};
 use crate::session::Sessions;
 use crate::telemetry::Metrics;
+pub use reload::Status as Configuration;
+use reload::{Followed, Reload, Stamp};
 use sd_notify::NotifyState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -86,7 +89,8 @@ impl Error {
 /// When it cannot start, with nothing attached or left behind; or when a part of it ended.
 pub fn run(file: &Path) -> Result<(), Error> {
     let started = Instant::now();
-    let mut config = config::load(file)?;
+    let configuration = Stamp::of(file);
+    let (mut config, said) = config::load_said(file)?;
     let log = log::start(&config.log)?;
     let started_at_s = unix_s();
     let open_files = raise_open_files();
@@ -137,6 +141,18 @@ pub fn run(file: &Path) -> Result<(), Error> {
     let store = Watch::start(follower, Arc::clone(&keyring))
         .map_err(Error::system("start the key store's thread"))?;
 
+    let reload = Reload::start(
+        Followed {
+            file: file.to_owned(),
+            said,
+            charges: Arc::clone(&charges),
+            kernel: Arc::clone(&kernel),
+            keyring: Arc::clone(&keyring),
+        },
+        configuration,
+    )
+    .map_err(Error::system("start the configuration's thread"))?;
+
     let shutdown = CancellationToken::new();
     let mut threads = Threads::start(sockets.serving, &shared, &shutdown)
         .map_err(Error::system("start a serving thread"))?;
@@ -152,6 +168,13 @@ pub fn run(file: &Path) -> Result<(), Error> {
         listen: config.listen.addresses.clone(),
         keyring,
         store,
+        configuration: {
+            let status = reload.status();
+            Box::new(move || {
+                let status = status.lock().unwrap_or_else(PoisonError::into_inner);
+                status.clone()
+            })
+        },
         charges: {
             let charges = Arc::clone(&charges);
             Box::new(move || charges.status())
@@ -184,7 +207,7 @@ pub fn run(file: &Path) -> Result<(), Error> {
         );
         notify(&[NotifyState::Ready]);
         let outcome = tokio::select! {
-            name = signals.stop() => {
+            name = signals.stop(&reload) => {
                 tracing::info!(signal = name, "stopping: no new connections, running streams may end");
                 Ok(())
             }
@@ -199,7 +222,7 @@ pub fn run(file: &Path) -> Result<(), Error> {
                 Ok(()) => tracing::info!("all connections have ended"),
                 Err(_) => tracing::warn!("the drain timeout is over; what still runs is cut"),
             },
-            name = signals.stop() => {
+            name = signals.stop(&reload) => {
                 tracing::warn!(signal = name, "a second signal: what still runs is cut");
             }
         }
@@ -321,6 +344,24 @@ impl Kernel {
         self.half().as_ref().map(KernelHalf::agreement)
     }
 
+    /// Goes by other limits from now on.
+    fn follow_limits(
+        &self,
+        before: &Limits,
+        limits: &Limits,
+        keyring: &Keyring,
+    ) -> Result<(), kernel::ProgramError> {
+        let half = self.half();
+        let Some(half) = half.as_ref() else {
+            return Ok(());
+        };
+        half.follow_limits()?;
+        if before.key_per_second_hard != limits.key_per_second_hard {
+            keyring.tell(&*half.observer());
+        }
+        Ok(())
+    }
+
     fn status(&self) -> kernel::Status {
         (self.half().as_ref()).map_or_else(|| self.without.clone(), KernelHalf::status)
     }
@@ -352,15 +393,16 @@ impl Signals {
         })
     }
 
-    /// The next one that asks us to stop.
-    async fn stop(&mut self) -> &'static str {
+    /// The next one that asks us to stop. A SIGHUP asks for the configuration to be read.
+    async fn stop(&mut self, reload: &Reload) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hang_up.recv() => tracing::info!(
-                    "SIGHUP: keys and certificates are followed without it; the configuration is read at start"
-                ),
+                _ = self.hang_up.recv() => {
+                    tracing::info!("SIGHUP: the configuration is read again");
+                    reload.now();
+                }
             }
         }
     }

@@ -27,7 +27,7 @@ pub use pulse::{PulseError, clock_now, monotonic_ns};
 
 use crate::charges::Charges;
 use crate::config::Config;
-use crate::keys::{Change, KeyRecord, Keyring, Observer};
+use crate::keys::{Change, KeyRecord, Observer};
 use agreement::{Agreement, Comparisons, Followed};
 use attach::Attached;
 use edge_common::policy::{KeyPolicy, Settings};
@@ -171,18 +171,16 @@ impl KernelHalf {
         }))
     }
 
-    /// Goes by the limits as they are now: the settings, and of every key its
-    /// hard rate.
+    /// Writes the limits of [`Charges`] as they are now into the settings. A key's hard rate is
+    /// in its policy: [`KernelHalf::observer`] is to be told of every key when it has changed.
     ///
     /// # Errors
     /// When a map cannot be reached.
-    pub fn follow_limits(&self, keyring: &Keyring) -> Result<(), ProgramError> {
+    pub fn follow_limits(&self) -> Result<(), ProgramError> {
         self.shared.followed.begin();
         let outcome = self.shared.with(State::follow_limits);
         self.shared.followed.end();
-        outcome?;
-        keyring.tell(&*self.shared);
-        Ok(())
+        outcome
     }
 
     /// Applies key changes to the policy map.

@@ -1,6 +1,7 @@
 //! The daemon as a process: how it starts, what it says, how it stops.
 
 mod process;
+mod reload;
 mod secrets;
 mod start;
 mod stop;
