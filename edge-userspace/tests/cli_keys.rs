@@ -157,6 +157,66 @@ fn terms_are_kept_and_nonsense_is_refused() {
 }
 
 #[test]
+fn rates_are_given_changed_and_taken_away() {
+    let place = Place::new();
+    let new = "keys new --store s --audience demo --json --name";
+    let alice = place.json(&format!("{new} alice --connections-per-second 50"));
+    assert_eq!(alice["connections_per_second"], 50);
+    assert_eq!(alice["connections_per_second_hard"], Value::Null);
+    let bob = place.json(&format!("{new} bob"));
+    let id = |key: &Value| key["key_id"].as_str().unwrap().to_owned();
+    let (alice, bob) = (id(&alice), id(&bob));
+    let rates = |of: usize| {
+        let list = place.json("keys list --store s --json");
+        ["", "_hard"].map(|kind| list[of][format!("connections_per_second{kind}")].clone())
+    };
+    let limit = "keys limit --store s";
+    place.good(&format!(
+        "{limit} {alice} {bob} --connections-per-second-hard 0"
+    ));
+    // In the order of their last put.
+    assert_eq!(rates(0), [Value::from(50), Value::from(0)]);
+    assert_eq!(rates(1), [Value::Null, Value::from(0)]);
+    let list = place.good("keys list --store s");
+    assert!(list.contains("50/s, refused from any number/s"), "{list}");
+    place.good(&format!("{limit} {alice} --connections-per-second default"));
+    assert_eq!(
+        rates(1),
+        [Value::Null, Value::from(0)],
+        "alice is the last now"
+    );
+    // What is so already is not written again.
+    let before = place.read("s");
+    place.good(&format!(
+        "{limit} {alice} {bob} --connections-per-second-hard 0"
+    ));
+    assert_eq!(place.read("s"), before);
+
+    for (wrong, told) in [
+        (format!("{limit} {alice}"), "nothing to change"),
+        (
+            format!("{limit} {alice} 0000000000000000 --connections-per-second 1"),
+            "has no key 0000000000000000",
+        ),
+    ] {
+        let error = place.bad(&wrong);
+        assert!(error.contains(told), "{error}");
+    }
+    let usage = place.edge(&format!("{limit} {alice} --connections-per-second 1000001"));
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(errors(&usage).contains("a whole number up to 1000000, or default"));
+    assert_eq!(place.read("s"), before);
+    // A revoked key stays revoked.
+    place.good(&format!("keys revoke --store s {bob}"));
+    place.good(&format!("{limit} {bob} --connections-per-second 1"));
+    let list = place.good("keys list --store s");
+    assert!(
+        list.lines()
+            .any(|line| line.contains("bob") && line.contains("revoked"))
+    );
+}
+
+#[test]
 fn revoked_removed_compacted() {
     let place = Place::new();
     let new = |name| {

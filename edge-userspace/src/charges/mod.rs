@@ -17,7 +17,7 @@ mod upkeep;
 pub use key_buckets::KeyBuckets;
 pub use limits::Limits;
 pub use prefixes::Prefixes;
-pub use replay::Replay;
+pub use replay::{Replay, Use};
 
 use crate::config::Config;
 use crate::kernel::memory::Memory;

@@ -52,7 +52,7 @@ fn text(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Resul
     for key in keys {
         writeln!(
             out,
-            "{:16}  {:13}  {:20}  {:20}  {:24}  {}{}",
+            "{:16}  {:13}  {:20}  {:20}  {:24}  {}{}{}",
             key.key_id,
             key.state,
             moment::show(key.not_before_s.unwrap_or(0)),
@@ -60,7 +60,23 @@ fn text(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Resul
             key.audiences.join(","),
             key.name,
             if key.alpn_only { "  (alpn only)" } else { "" },
+            rates(&key),
         )?;
     }
     out.flush()
+}
+
+/// Its own rates, where it has any.
+fn rates(key: &Shown) -> String {
+    let rate = |per_second| match per_second {
+        0 => "any number/s".to_owned(),
+        some => format!("{some}/s"),
+    };
+    let soft = key.connections_per_second.map(rate);
+    let hard = (key.connections_per_second_hard).map(|hard| format!("refused from {}", rate(hard)));
+    let both: Vec<_> = soft.into_iter().chain(hard).collect();
+    if both.is_empty() {
+        return String::new();
+    }
+    format!("  ({})", both.join(", "))
 }

@@ -22,6 +22,16 @@ fn key(text: &str) -> StoredKey {
     }
 }
 
+fn rated() -> StoredKey {
+    StoredKey {
+        rates: Rates {
+            connections_per_second: Some(0),
+            connections_per_second_hard: Some(MAX_RATE),
+        },
+        ..key("c")
+    }
+}
+
 fn written(record: &Record) -> String {
     let mut out = Zeroizing::default();
     record.write(&mut out);
@@ -37,6 +47,7 @@ fn what_is_written_reads_back() {
     let id = open.id;
     for record in [
         Record::Put(key("a")),
+        Record::Put(rated()),
         Record::Put(open),
         Record::Revoke { id, at_s: 9 },
         Record::Remove(id),
@@ -67,6 +78,28 @@ fn the_line_has_the_documented_shape() {
             "\n",
         ),
     );
+}
+
+#[test]
+fn rates_are_written_where_there_are_any() {
+    assert!(!written(&Record::Put(key("a"))).contains("connections"));
+    let text = written(&Record::Put(rated()));
+    let rates = r#""connections_per_second":0,"connections_per_second_hard":1000000,"#;
+    assert!(text.contains(rates), "{text}");
+    assert_eq!(rated().at("demo").rates, rated().rates);
+    for (from, to) in [
+        ("1000000", "1000001"),
+        ("1000000", "-1"),
+        ("1000000", "99999999999"),
+        ("1000000", "\"many\""),
+    ] {
+        let error = Record::parse(text.replace(from, to).trim_end().as_bytes()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "connections_per_second_hard: should be a whole number up to 1000000",
+            "{to}"
+        );
+    }
 }
 
 #[test]
