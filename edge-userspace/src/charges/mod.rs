@@ -172,9 +172,9 @@ impl Charges {
         let last_s = u64::from(token.issued_at_s) + u64::from(limits.remember_s);
         let (id, mark) = (layout::id(token), layout::mark(flow, self.secret));
         match self.replay.use_token(id, mark, last_s, now.unix_s) {
-            replay::Use::Replayed => return TokenCharge::Replayed,
-            replay::Use::Full => return TokenCharge::TableFull,
-            replay::Use::First | replay::Use::Again => {}
+            Use::Replayed => return TokenCharge::Replayed,
+            Use::Full => return TokenCharge::TableFull,
+            Use::First | Use::Again => {}
         }
         let Some(place) = self.bucket(key.id) else {
             // The key went this moment, or came and has no place yet because another goes.
