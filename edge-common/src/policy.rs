@@ -412,7 +412,7 @@ pub fn judge(
     window: Window,
 ) -> Reason {
     match scanned {
-        Scanned::Found => judge_tokens(hello, keys, now_s, window),
+        Scanned::Found => judge_found(hello.token_count(), hello.token(), keys, now_s, window),
         Scanned::Absent if hello.offers_acme() => Reason::AcmeChallenge,
         Scanned::Absent => Reason::NoToken,
         Scanned::Incomplete => Reason::Incomplete,
@@ -424,12 +424,21 @@ pub fn judge(
     }
 }
 
+/// Judges a hello that offers `count` tokens, of which `token` is the first if it is well
+/// formed.
 #[inline(always)]
-fn judge_tokens(hello: &ClientHello, keys: &impl Keys, now_s: u64, window: Window) -> Reason {
-    if hello.token_count() > 1 {
+#[must_use]
+pub fn judge_found(
+    count: u32,
+    token: Option<Token>,
+    keys: &impl Keys,
+    now_s: u64,
+    window: Window,
+) -> Reason {
+    if count > 1 {
         return Reason::TokenDuplicate;
     }
-    let Some(token) = hello.token() else {
+    let Some(token) = token else {
         return Reason::TokenMalformed;
     };
     let Some(policy) = keys.policy(token.key_id) else {

@@ -5,10 +5,9 @@
 //! used. The kernel charges nothing, but for the words that keep it from letting through
 //! more than a rate that is nearly used up already.
 
-use edge_common::client_hello::Scanned;
 use edge_common::flow::state;
 use edge_common::policy::{
-    Answer, Counter, KeyPolicy, Keys as _, Reason, Settings, Verdict, Window, judge,
+    Answer, Counter, KeyPolicy, Keys as _, Reason, Settings, Verdict, Window, judge_found,
 };
 use edge_common::rate::{Level, Rate};
 use edge_common::token::{KeyId, Token};
@@ -87,33 +86,49 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
 fn decide(scratch: &mut Scratch, settings: &Settings, token: Option<Token>) -> Reason {
     const ABSENT: u32 = Outcome::Absent as u32;
     const FOUND: u32 = Outcome::Found as u32;
-    let scanned = match scratch.outcome {
-        FOUND => Scanned::Found,
-        ABSENT => Scanned::Absent,
-        outcome => return undecided(outcome),
-    };
+    let outcome = scratch.outcome;
+    if outcome != FOUND && outcome != ABSENT {
+        return undecided(outcome);
+    }
     let Some(now_s) = maps::now_s(settings, scratch.monotonic_ns) else {
         // Without a clock nothing that was seen can be held against anyone.
         return Reason::HeartbeatStale;
     };
+    if outcome == FOUND {
+        return with_token(scratch, settings, token, now_s);
+    }
+    let reason = if scratch.record.hello.offers_acme() {
+        Reason::AcmeChallenge
+    } else {
+        Reason::NoToken
+    };
+    if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
+        return Reason::LegacyDenied;
+    }
+    if reason == Reason::NoToken && legacy_exceeded(scratch, settings) {
+        return Reason::LegacyRateExceeded;
+    }
+    reason
+}
+
+#[inline(always)]
+fn with_token(scratch: &Scratch, settings: &Settings, token: Option<Token>, now_s: u64) -> Reason {
     let window = Window {
         back_s: settings.window_back_s,
         ahead_s: settings.window_ahead_s,
     };
     let keys = PolicyMap { settings };
-    let look = || judge(&scratch.record.hello, scanned, &keys, now_s, window);
-    let mut reason = look();
-    if reason == Reason::TagWrong {
-        // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two
-        // looks must agree before anyone is refused for it.
-        reason = look();
+    let count = scratch.record.hello.token_count();
+    let mut reason = Reason::TagWrong;
+    // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two looks
+    // must agree before anyone is refused for a wrong tag.
+    let mut look = 0;
+    while look < 2 && reason == Reason::TagWrong {
+        look += 1;
+        reason = judge_found(count, token, &keys, now_s, window);
     }
-    if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
-        return Reason::LegacyDenied;
-    }
-    match (reason, token) {
-        (Reason::Accepted, Some(token)) => charged(scratch, settings, &token, &keys),
-        (Reason::NoToken, _) if legacy_exceeded(scratch, settings) => Reason::LegacyRateExceeded,
+    match token {
+        Some(token) if reason == Reason::Accepted => charged(scratch, settings, &token, &keys),
         _ => reason,
     }
 }

@@ -46,6 +46,7 @@ use scratch::{Outcome, Scratch};
 /// The first program, the one that is attached. Needs Linux 5.18 for frames in several
 /// buffers; the product's floor is 6.1.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_xdp(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
@@ -57,6 +58,7 @@ pub fn edge_xdp(ctx: XdpContext) -> u32 {
 
 /// Goes on with a hello that `edge_xdp` has not seen to its end.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_scan(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
@@ -67,6 +69,7 @@ pub fn edge_scan(ctx: XdpContext) -> u32 {
 
 /// Judges a hello.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_judge(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
         return XDP_PASS;
@@ -79,6 +82,7 @@ pub fn edge_judge(ctx: XdpContext) -> u32 {
 
 /// Answers a refused hello.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_answer(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
         return XDP_PASS;
@@ -88,12 +92,14 @@ pub fn edge_answer(ctx: XdpContext) -> u32 {
 
 /// Runs a frame again as if it were new: for the benches.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_again(ctx: XdpContext) -> u32 {
     rehearsal::again(&ctx)
 }
 
 /// Passes every frame.
 #[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_pass(_ctx: XdpContext) -> u32 {
     XDP_PASS
 }
