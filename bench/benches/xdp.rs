@@ -16,15 +16,19 @@
 //! it says so and measures nothing.
 
 use bench::{KEY_ID, MAC_KEY, captured_hello, figure, median, replaced};
+use edge_common::flow::FlowKey;
 use edge_common::policy::{Answer, Clock, Counter, KeyPolicy, Reason, Settings};
+use edge_common::prefix;
 use edge_common::rate::Rate;
 use edge_common::rehearsal::Rehearsal;
 use edge_common::token::{KeyId, Token};
+use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::{ClockMap, Program, ProgramError, Sizes, clock_now, object};
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::Ordering;
 
 // include/uapi/linux/bpf.h
 const XDP_DROP: u32 = 1;
@@ -36,6 +40,9 @@ const EPERM: i32 = 1;
 /// Connections over the loopback device, and places of the flow table.
 const CONNECTIONS: u16 = 256;
 const FLOW_SETS: u32 = 16;
+const PREFIX_SETS: u32 = 1 << 14;
+/// Any.
+const SECRET: [u64; 2] = [0x5bd1_e995_97f4_a7c1, 0x1656_67b1_9e37_79f9];
 const FIRST_PORT: u16 = 40_000;
 /// Of the frames that come again and again: the port behind the row.
 const REPEATED: u16 = FIRST_PORT + CONNECTIONS;
@@ -58,6 +65,9 @@ struct Path {
     action: u32,
     /// Run once before, so that the program knows the connection.
     before: Option<Vec<u8>>,
+    /// Whether the clients' prefix has a bucket, and whether connections are looked up.
+    has_bucket: bool,
+    is_checked: bool,
 }
 
 /// How often.
@@ -70,6 +80,7 @@ struct Effort {
 struct Bench {
     program: Program,
     clock: ClockMap,
+    prefixes: Memory,
 }
 
 fn main() -> ExitCode {
@@ -109,7 +120,7 @@ fn main() -> ExitCode {
     let mut samples: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Round by round, so that whatever else the machine does hits all paths alike.
     for _ in 0..effort.rounds {
-        let empty = bench.empty(&paths[0].frames[0], effort.repeat);
+        let empty = bench.empty(&paths[0], effort.repeat);
         samples.entry("empty").or_default().push(empty);
         for path in &paths {
             let over_empty = if path.is_fresh {
@@ -161,7 +172,7 @@ impl Bench {
             keys: 100_000,
             flow_sets: FLOW_SETS,
             replay_sets: 1 << 17,
-            prefix_sets: 1 << 14,
+            prefix_sets: PREFIX_SETS,
         };
         let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), &sizes)?;
         program.set_ports(&[SERVER.1])?;
@@ -176,36 +187,49 @@ impl Bench {
         }
         program.put_key(id, &policy)?;
         let clock = program.take_clock().ok_or(ProgramError::Missing("CLOCK"))?;
-        Ok(Self { program, clock })
+        let tables = program
+            .take_tables()
+            .ok_or(ProgramError::Missing("tables"))?;
+        let words = sizes.prefix_sets as usize * prefix::SET_WORDS;
+        let prefixes = Memory::map(tables.prefixes.fd(), words).expect("PREFIXES");
+        Ok(Self {
+            program,
+            clock,
+            prefixes,
+        })
     }
 
     /// Settings as in operation, and a heart that beats.
-    fn prepare(&mut self, answer: Answer) {
+    fn prepare(&mut self, path: &Path) {
+        let prefix = prefix::of(&[0, 0, FlowKey::MAPPED, u32::from_ne_bytes([127, 0, 0, 1])]);
+        let place = prefix::place(prefix, SECRET, PREFIX_SETS - 1) as usize;
+        let bucket = &self.prefixes[place * prefix::SET_WORDS];
+        bucket.store(if path.has_bucket { prefix } else { 0 }, Ordering::Relaxed);
         let settings = Settings {
             heartbeat_max_age_ns: 3_600_000_000_000,
-            secret: [0x5bd1_e995_97f4_a7c1, 0x1656_67b1_9e37_79f9],
+            secret: SECRET,
             legacy_rate: Rate::per_second(500, 1000),
             window_back_s: 3600,
             window_ahead_s: 5,
-            answer: answer as u32,
+            answer: path.answer as u32,
             policy_complete: 1,
             events_per_second: 100, // the configuration's default
             answers_per_second: u32::MAX,
-            check_connection: 1,
+            check_connection: u32::from(path.is_checked),
             ..Settings::default()
         };
         self.program.set_settings(&settings).expect("SETTINGS");
         self.clock.set(&clock_now()).expect("CLOCK");
     }
 
-    fn empty(&mut self, frame: &[u8], repeat: u32) -> f64 {
-        self.prepare(Answer::Alert);
-        self.run(Program::PASS, frame, repeat, XDP_PASS)
+    fn empty(&mut self, path: &Path, repeat: u32) -> f64 {
+        self.prepare(path);
+        self.run(Program::PASS, &path.frames[0], repeat, XDP_PASS)
     }
 
     /// The same frame again and again.
     fn repeated(&mut self, path: &Path, repeat: u32) -> f64 {
-        self.prepare(path.answer);
+        self.prepare(path);
         if let Some(before) = &path.before {
             self.run(Program::EDGE, before, 1, XDP_PASS);
         }
@@ -221,7 +245,7 @@ impl Bench {
         // A whole number of rounds through the connections.
         let row = u32::from(CONNECTIONS) * frames;
         let repeat = repeat.div_ceil(row) * row;
-        self.prepare(path.answer);
+        self.prepare(path);
         let mut rehearsal = Box::new(Rehearsal {
             ports_mask: u32::from(CONNECTIONS) - 1,
             first_port: u32::from(FIRST_PORT),
@@ -283,6 +307,8 @@ fn paths() -> Vec<Path> {
         reasons: vec![reason],
         action: XDP_PASS,
         before: None,
+        has_bucket: true,
+        is_checked: true,
     };
     let fresh = |name, payload: &[u8], reason| Path {
         is_fresh: true,
@@ -312,6 +338,14 @@ fn paths() -> Vec<Path> {
             )
         },
         fresh("no_token", &plain, Reason::NoToken),
+        Path {
+            has_bucket: false,
+            ..fresh("no_token_new_prefix", &plain, Reason::NoToken)
+        },
+        Path {
+            is_checked: false,
+            ..fresh("no_token_unchecked", &plain, Reason::NoToken)
+        },
         fresh(
             "no_token_rustls",
             &captured_hello("rustls-classic-plain"),
