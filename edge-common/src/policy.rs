@@ -118,46 +118,49 @@ reasons! {
         Contended = 26 "contended",
         /// A good token that the replay table has no room to remember: the header decides.
         ReplayTableFull = 27 "replay_table_full",
-        /// A PROXY protocol header comes first; userspace reads it.
+        /// A PROXY protocol header that the kernel does not follow; userspace reads it.
         ProxyHeader = 28 "proxy_header",
+        /// It would be refused, but the device takes VLAN tags off and an answer would leave
+        /// without one: userspace refuses.
+        TagStripped = 29 "tag_stripped",
     }
     Pass {
         /// Neither IPv4 nor IPv6, or more than two VLAN tags.
-        OtherEtherType = 29 "other_ether_type",
+        OtherEtherType = 30 "other_ether_type",
         /// A fragment: never parsed.
-        IpFragment = 30 "ip_fragment",
+        IpFragment = 31 "ip_fragment",
         /// Not TCP, or behind IPv6 extension headers that are not followed.
-        OtherProtocol = 31 "other_protocol",
+        OtherProtocol = 32 "other_protocol",
         /// A header is cut short or its length contradicts itself.
-        HeaderTruncated = 32 "header_truncated",
+        HeaderTruncated = 33 "header_truncated",
         /// TCP, but not to a port that is ours.
-        OtherPort = 33 "other_port",
+        OtherPort = 34 "other_port",
         /// No payload.
-        NoPayload = 34 "no_payload",
+        NoPayload = 35 "no_payload",
         /// Payload in a SYN (TCP Fast Open): no connection yet, nothing to answer.
-        SynPayload = 35 "syn_payload",
+        SynPayload = 36 "syn_payload",
         /// Payload that does not begin a ClientHello: later data of a connection, or not TLS.
-        NotHello = 36 "not_hello",
+        NotHello = 37 "not_hello",
         /// Payload with a reset, or without an acknowledgement: no live connection sends it.
-        OddFlags = 37 "odd_flags",
+        OddFlags = 38 "odd_flags",
         /// The first segment of a hello that goes on in others.
-        HelloBegun = 38 "hello_begun",
+        HelloBegun = 39 "hello_begun",
         /// A later segment of a hello that still goes on.
-        HelloContinued = 39 "hello_continued",
+        HelloContinued = 40 "hello_continued",
         /// Bytes of a hello that were seen before.
-        Retransmitted = 40 "retransmitted",
+        Retransmitted = 41 "retransmitted",
         /// A second hello on the same connection (RFC 8446 section 4.1.4, HelloRetryRequest).
-        HelloAgain = 41 "hello_again",
+        HelloAgain = 42 "hello_again",
         /// A hello to an address and port on which nobody listens here: forwarded traffic.
-        NoListener = 42 "no_listener",
+        NoListener = 43 "no_listener",
         /// More of a connection whose hello was refused: answered as the hello was.
-        RejectedAgain = 43 "rejected_again",
+        RejectedAgain = 44 "rejected_again",
         /// The client's side of a refused connection ended; the server's was reset with it.
-        RejectClosed = 44 "reject_closed",
+        RejectClosed = 45 "reject_closed",
     }
     Unconnected {
         /// A hello without a TCP connection behind it: a spoofed source.
-        NoConnection = 45 "no_connection",
+        NoConnection = 46 "no_connection",
     }
 }
 

@@ -5,6 +5,7 @@
 //! used. The kernel charges nothing, but for the words that keep it from letting through
 //! more than a rate that is nearly used up already.
 
+use aya_ebpf::programs::XdpContext;
 use edge_common::flow::state;
 use edge_common::policy::{
     Answer, Counter, KeyPolicy, Keys as _, Reason, Settings, Verdict, Window, judge_found,
@@ -24,7 +25,7 @@ const CHARGE_TURNS: u32 = 4;
 
 /// Judges, records, counts. Whether the packet is to be answered.
 #[inline(always)]
-pub(crate) fn hello(scratch: &mut Scratch, settings: &Settings) -> bool {
+pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> bool {
     scratch.monotonic_ns = maps::monotonic_ns();
     let token = if scratch.outcome == Outcome::Found as u32 {
         scratch.record.hello.token()
@@ -37,6 +38,10 @@ pub(crate) fn hello(scratch: &mut Scratch, settings: &Settings) -> bool {
     };
     // By way of memory: the verifier would walk the rest once for each reason.
     scratch.record.reason = decide(scratch, settings, token) as u32;
+    packet::forget(scratch);
+    if Reason::rejects(scratch.record.reason) && maps::is_unanswered(ctx.ingress_ifindex() as u32) {
+        scratch.record.reason = Reason::TagStripped as u32;
+    }
     packet::forget(scratch);
     conclude(scratch, settings)
 }

@@ -74,7 +74,7 @@ pub fn edge_judge(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
         return XDP_PASS;
     };
-    if judge::hello(scratch, settings) {
+    if judge::hello(&ctx, scratch, settings) {
         maps::go_on(&ctx, Next::Answer);
     }
     XDP_PASS

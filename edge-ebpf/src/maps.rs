@@ -67,6 +67,9 @@ static KEY_BUCKETS: Array<KeyBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE
 #[map]
 static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(4, 0);
 
+/// Interfaces by number on which rejects are left to userspace.
+#[map]
+static UNANSWERED: HashMap<u32, u32> = HashMap::with_max_entries(64, 0);
 /// What `edge_again` runs.
 #[map]
 static REHEARSAL: Array<Rehearsal> = Array::with_max_entries(1, 0);
@@ -124,6 +127,13 @@ pub(crate) fn budget(of: u32) -> Option<&'static mut Budget> {
 pub(crate) fn rehearsal() -> Option<&'static mut Rehearsal> {
     // SAFETY: it runs on one CPU at a time, by the bench that set it.
     unsafe { REHEARSAL.get_ptr_mut(0)?.as_mut() }
+}
+
+/// Whether rejects that arrive on this interface are left to userspace.
+#[inline(always)]
+pub(crate) fn is_unanswered(interface: u32) -> bool {
+    // SAFETY: only whether there is an entry is asked.
+    unsafe { UNANSWERED.get(interface).is_some() }
 }
 
 /// The settings. All zero before the daemon wrote them, which passes everything.

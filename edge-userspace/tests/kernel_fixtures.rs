@@ -69,6 +69,7 @@ fn every_case_of_the_data() {
         Reason::Contended,
         Reason::ReplayTableFull,
         Reason::ProxyHeader,
+        Reason::TagStripped,
         Reason::NoListener,
         Reason::NoConnection,
     ];

@@ -24,6 +24,7 @@ pub struct Program {
     counters: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
     rejects: Option<RingBuf<MapData>>,
+    unanswered: HashMap<MapData, u32, u32>,
     rehearsal: Array<MapData, Rehearsal>,
     _programs: ProgramArray<MapData>,
     tables: Option<Tables>,
@@ -200,6 +201,7 @@ impl Program {
         let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
         let ports = typed("PORTS", take("PORTS")?)?;
         let counters = typed("COUNTERS", take("COUNTERS")?)?;
+        let unanswered = typed("UNANSWERED", take("UNANSWERED")?)?;
         let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
         let events = Some(typed("EVENTS", take("EVENTS")?)?);
         let rejects = Some(typed("REJECTS", take("REJECTS")?)?);
@@ -219,6 +221,7 @@ impl Program {
             counters,
             events,
             rejects,
+            unanswered,
             rehearsal,
             _programs: programs,
             tables: Some(tables),
@@ -355,6 +358,15 @@ impl Program {
             frame: output,
             duration: result.duration,
         })
+    }
+
+    /// Leaves rejects that arrive on this interface, by its number, to userspace.
+    ///
+    /// # Errors
+    /// `E2BIG` when there are 64 such interfaces already.
+    pub fn leave_rejects(&mut self, interface: u32) -> Result<(), ProgramError> {
+        let put = self.unanswered.insert(interface, 1, 0);
+        put.map_err(in_map("UNANSWERED"))
     }
 
     /// What [`Self::AGAIN`] is to run from now on.
