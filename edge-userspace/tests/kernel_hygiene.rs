@@ -1,7 +1,6 @@
 //! What stays of refused connections, with the daemon and its kernel half on one side of a
 //! veth pair and real clients on the other: nothing, whatever the client does.
 
-mod pair;
 #[path = "daemon/process.rs"]
 #[expect(
     dead_code,
@@ -10,6 +9,8 @@ mod pair;
 mod process;
 #[macro_use]
 mod skip;
+#[macro_use]
+mod pair;
 
 use edge_common::token::{KeyId, Token};
 use pair::{HANG, LISTEN, Net, ip, wait_for};
@@ -137,7 +138,7 @@ fn hello(group: &'static dyn SupportedKxGroup) -> Vec<u8> {
 
 #[test]
 fn of_a_client_that_never_acknowledges_nothing_stays() {
-    needs_kernel!();
+    needs_destroy!();
     for mode in ["generic", "driver"] {
         for answer in ["alert", "rst"] {
             let kernel = format!("attach = \"{mode}\"\nanswer = \"{answer}\"");
@@ -155,7 +156,7 @@ fn of_a_client_that_never_acknowledges_nothing_stays() {
 
 #[test]
 fn a_client_that_acknowledges_its_alert_frees_the_servers_side_by_that() {
-    needs_kernel!();
+    needs_destroy!();
     in_world("attach = \"generic\"", |world| {
         for mut client in world.refused(true) {
             let mut alert = Vec::new();
@@ -170,7 +171,7 @@ fn a_client_that_acknowledges_its_alert_frees_the_servers_side_by_that() {
 
 #[test]
 fn a_client_that_was_reset_says_nothing_and_the_servers_side_goes() {
-    needs_kernel!();
+    needs_destroy!();
     in_world("attach = \"generic\"\nanswer = \"rst\"", |world| {
         for mut client in world.refused(true) {
             let error = client.read(&mut [0]).unwrap_err();

@@ -2,9 +2,10 @@
 //! between two network namespaces. The flow table is plain memory that the tests write: what
 //! is shown here is which sockets go and which stay, not who is refused.
 
-mod pair;
 #[macro_use]
 mod skip;
+#[macro_use]
+mod pair;
 
 use edge_common::flow::{FlowKey, FlowSet, FlowSlot, Rejected, state};
 use edge_userspace::charges::flow_key;
@@ -12,7 +13,7 @@ use edge_userspace::kernel::flows::{FlowTable, words_for};
 use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::monotonic_ns;
 use edge_userspace::kernel::reaper::{Counts, Reaped, Reaper};
-use edge_userspace::kernel::sockets::Sockets;
+use edge_userspace::kernel::sockets::{Cannot, Sockets};
 use edge_userspace::listener;
 use pair::{
     ESTABLISHED, FIN_WAIT1, HANG, LISTEN, Net, PORT, SERVERS, SYN_RECV, ip, sockets, wait_for,
@@ -139,7 +140,7 @@ fn dual() -> TcpListener {
 
 #[test]
 fn an_accepted_connection_of_either_family_goes_and_the_listening_socket_stays() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         // An IPv4 one as an IPv6 socket, and an IPv6 one.
@@ -170,7 +171,7 @@ fn an_accepted_connection_of_either_family_goes_and_the_listening_socket_stays()
 
 #[test]
 fn an_ipv4_socket_goes_too() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = TcpListener::bind(("10.9.0.1", PORT)).unwrap();
         let client = world.net.connect(0);
@@ -185,7 +186,7 @@ fn an_ipv4_socket_goes_too() {
 /// Its socket is bound to the link.
 #[test]
 fn a_connection_of_link_local_addresses_goes_too() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         ip("addr add fe80::1/64 dev edge0 nodad");
@@ -204,7 +205,7 @@ fn a_connection_of_link_local_addresses_goes_too() {
 
 #[test]
 fn connections_of_a_silent_client_that_the_server_has_closed_go() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         let clients = [0, 1].map(|server| world.net.connect(server));
@@ -226,7 +227,7 @@ fn connections_of_a_silent_client_that_the_server_has_closed_go() {
 /// whose whole hello was refused is a request socket.
 #[test]
 fn request_sockets_go() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listeners = SERVERS.map(|server| {
             let address = SocketAddr::new(server.parse().unwrap(), PORT);
@@ -246,7 +247,7 @@ fn request_sockets_go() {
 
 #[test]
 fn connections_in_a_full_backlog_go() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         // Room for two, and one is there. The others are begun before either of them is.
         let listener = socket2::Socket::from(dual());
@@ -279,7 +280,7 @@ fn connections_in_a_full_backlog_go() {
 
 #[test]
 fn only_what_the_flow_table_says_is_refused_goes_and_not_before_its_time() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         let client = world.net.connect(0);
@@ -315,7 +316,7 @@ fn only_what_the_flow_table_says_is_refused_goes_and_not_before_its_time() {
 /// The kernel half has passed a reset up for it. Should that have been lost, the socket goes.
 #[test]
 fn a_connection_that_its_client_ended_is_counted_so_and_has_no_socket() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         let client = world.net.connect(1);
@@ -337,7 +338,7 @@ fn a_connection_that_its_client_ended_is_counted_so_and_has_no_socket() {
 
 #[test]
 fn the_oldest_of_too_many_wait_no_longer() {
-    needs_kernel!();
+    needs_destroy!();
     in_world(|mut world| {
         let listener = dual();
         let client = world.net.connect(0);
@@ -371,4 +372,21 @@ fn the_oldest_of_too_many_wait_no_longer() {
         world.reaper.turn(now_ns + 300_000_000);
         assert_eq!((world.reaped().spared, world.reaped().waiting), (65_536, 0));
     });
+}
+
+#[test]
+fn without_privileges_it_is_said_from_the_start() {
+    needs_destroy!();
+    let thread = std::thread::spawn(|| {
+        // A thread's own.
+        let none = rustix::thread::CapabilitySets {
+            effective: rustix::thread::CapabilitySet::empty(),
+            permitted: rustix::thread::CapabilitySet::empty(),
+            inheritable: rustix::thread::CapabilitySet::empty(),
+        };
+        rustix::thread::set_capabilities(None, none).unwrap();
+        let cannot = Sockets::open(Vec::new()).err();
+        assert!(matches!(cannot, Some(Cannot::NotPermitted)), "{cannot:?}");
+    });
+    thread.join().unwrap();
 }

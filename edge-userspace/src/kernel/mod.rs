@@ -9,6 +9,7 @@ pub mod agreement;
 mod attach;
 mod device;
 pub mod flows;
+mod follow_up;
 mod interfaces;
 mod load;
 pub mod memory;
@@ -32,11 +33,11 @@ use agreement::{Agreement, Comparisons, Followed};
 use attach::Attached;
 use edge_common::policy::{KeyPolicy, Settings};
 use edge_common::token::KeyId;
-use flows::{FlowTable, Usage};
-use pulse::{Offsets, Pulse};
-use reaper::{Reaped, Reaper, Reaping};
+use flows::Usage;
+use follow_up::FollowUp;
+use pulse::Pulse;
+use reaper::Reaped;
 use serde::Serialize;
-use sockets::Sockets;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The attached kernel half. Dropping it detaches the program.
@@ -46,14 +47,6 @@ pub struct KernelHalf {
     ports: Vec<u16>,
     follow_up: FollowUp,
     _pulse: Pulse,
-}
-
-/// Those who read the flow table.
-struct FollowUp {
-    flows: Arc<FlowTable>,
-    agreement: Arc<Agreement>,
-    reaped: Arc<reaper::Counts>,
-    _reaping: Option<Reaping>,
 }
 
 /// What key changes and readers share.
@@ -232,54 +225,6 @@ impl KernelHalf {
             reaped: follow_up.reaped.get(),
             comparisons: follow_up.agreement.get(),
         }
-    }
-}
-
-impl FollowUp {
-    /// Maps the flow table and begins to clear up after refused connections. Where that cannot
-    /// be, the kernel half is told to free the server's side first.
-    fn start(
-        state: &mut State,
-        links: Vec<u32>,
-        offsets: Arc<Offsets>,
-        followed: &Arc<Followed>,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, Error> {
-        let (sets, secret) = (state.program.sizes().flow_sets, state.settings.secret);
-        let missing = ProgramError::Missing("tables");
-        let tables = state.program.tables().ok_or(PulseError::Clock(missing))?;
-        let flows = FlowTable::map(tables, sets, secret).map_err(PulseError::Clock)?;
-        let flows = Arc::new(flows);
-        let reaped = Arc::<reaper::Counts>::default();
-        let reaping = match (Sockets::open(links), state.program.take_rejects()) {
-            (Ok(sockets), Some(rejects)) => {
-                let reaper = Reaper::new(Arc::clone(&flows), sockets, Arc::clone(&reaped));
-                Some(Reaping::start(reaper, rejects).map_err(PulseError::Thread)?)
-            }
-            (Ok(_), None) => None,
-            (Err(cannot), _) => {
-                let note = format!(
-                    "{cannot}: refused clients hear of it on their retransmission \
-                     (kernel.answers_per_second counts as 0)"
-                );
-                tracing::warn!("{note}");
-                notes.push(note);
-                state.settings.answers_per_second = 0;
-                let settings = state.settings;
-                (state.program.set_settings(&settings)).map_err(PulseError::Clock)?;
-                None
-            }
-        };
-        Ok(Self {
-            agreement: Arc::new(Agreement::new(
-                Arc::clone(&flows),
-                offsets,
-                Arc::clone(followed),
-            )),
-            flows,
-            reaped,
-            _reaping: reaping,
-        })
     }
 }
 

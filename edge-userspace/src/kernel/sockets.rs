@@ -114,9 +114,10 @@ impl Sockets {
         }
         let destroy = SockDiagDestroy::new(SockDiagMessage::InetRequest(nowhere));
         match self.ask_one(NLM_F_ACK, destroy)? {
-            Answer::Refused(Errno::NOENT) => Ok(()),
+            // It looks for the socket first and for the privilege then.
+            Answer::Refused(Errno::NOENT) if may_destroy()? => Ok(()),
+            Answer::Refused(Errno::NOENT) => Err(Cannot::NotPermitted),
             Answer::Refused(Errno::OPNOTSUPP) => Err(Cannot::Unsupported),
-            Answer::Refused(Errno::PERM | Errno::ACCESS) => Err(Cannot::NotPermitted),
             Answer::Refused(errno) => Err(Cannot::Other(errno.into())),
             Answer::Done | Answer::Socket { .. } => Err(Cannot::Other(io::Error::other(
                 "a socket that cannot be was destroyed",
@@ -264,6 +265,12 @@ impl Sockets {
 fn is_link_local(flow: &FlowKey) -> bool {
     let (client, _) = addresses(flow);
     matches!(client.ip(), IpAddr::V6(client) if client.is_unicast_link_local())
+}
+
+/// Whether this thread has CAP_NET_ADMIN. Attaching wants it of the same network namespace.
+fn may_destroy() -> io::Result<bool> {
+    let held = rustix::thread::capabilities(None)?;
+    Ok((held.effective).contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }
 
 /// A state in which there is something to destroy. Not a listening socket, above all.
