@@ -5,7 +5,7 @@ use super::clients::{self, Call};
 use super::counters::Counters;
 use super::interrupt::Interrupt;
 use super::model;
-use super::row::{Act, Client, Header, Row, Version};
+use super::row::{Act, Client, Header, Row, Token, Version};
 use super::scene::Scene;
 use super::talk::Running;
 use edge_demo::{Milestone, Report, unix_ns};
@@ -100,6 +100,9 @@ pub(super) fn play(
         },
     };
 
+    if row.token == Token::Used && !use_up(scene, &call, interrupt)? {
+        anyhow::bail!("the first connection with the token was not served");
+    }
     let place = scene.stage.server();
     let before = scene.admin.counters(place)?;
     let started = Instant::now();
@@ -145,6 +148,17 @@ enum Steered {
     Revoked {
         unix_ns: u64,
     },
+}
+
+/// Another connection of the same client uses the tokens; whether it was served.
+fn use_up(scene: &Scene, call: &Call, interrupt: &Interrupt) -> anyhow::Result<bool> {
+    let client = Client::Rustls;
+    let running = (scene.clients).start(client, scene.stage.client(), call)?;
+    let (out, err) = running.finish(interrupt)?;
+    let report = clients::report(client, &out, &err)?;
+    let before = scene.admin.counters(scene.stage.server())?;
+    rest(scene, &before, interrupt)?;
+    Ok(report.answers.len() == 1 && report.error.is_none())
 }
 
 /// Lets the client leave once its request runs at the model, and waits until the model has

@@ -91,7 +91,7 @@ impl Edge {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         Ok(match kind {
             Token::None => vec![],
-            Token::Valid => vec![self.token(key, now)?],
+            Token::Valid | Token::Used => vec![self.token(key, now)?],
             Token::Two => vec![self.token(key, now)?, self.token(key, now)?],
             Token::UnknownKey => vec![self.token(stranger, now)?],
             Token::Expired => vec![self.token(key, now - 3600)?],

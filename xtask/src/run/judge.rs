@@ -35,7 +35,7 @@ pub(super) fn judge(row: &Row, kernel_half: bool, played: &Played) -> Outcome {
     let expected_decider = row.decider(kernel_half);
 
     // The kernel's own counters: one hello, of one reason; or none at all.
-    let expected: Vec<_> = match row.kernel_reason() {
+    let expected: Vec<_> = match row.reason() {
         Some(reason) if kernel_half => vec![(reason, 1)],
         _ => vec![],
     };
@@ -55,9 +55,10 @@ pub(super) fn judge(row: &Row, kernel_half: bool, played: &Played) -> Outcome {
         faults.push("kernel counted no not_hello".to_owned());
     }
 
-    // Userspace: nothing reaches it that the kernel refused.
+    // Userspace: nothing reaches it that the kernel refused, but for the first of two segments.
     let userspace = hello_reasons(&counted.userspace);
     let (expected, connections) = match (expected_decider, row.reason()) {
+        (Decider::Kernel, _) if row.post_quantum => (vec![(Reason::Incomplete, 1)], 1),
         (Decider::Kernel, _) => (vec![], 0),
         (Decider::Userspace, Some(reason)) => (vec![(reason, 1)], 1),
         (Decider::Userspace, None) => (vec![], 1),
@@ -297,6 +298,21 @@ mod tests {
         let mut unbothered = refused_in_the_kernel();
         unbothered.counted.kernel.clear();
         assert_eq!(faults(&unbothered, true).len(), 1, "{unbothered:?}");
+    }
+
+    #[test]
+    fn of_a_hello_in_two_segments_the_daemon_sees_the_first_and_no_more() {
+        let row = Row {
+            post_quantum: true,
+            ..refused_row()
+        };
+        let mut played = refused_in_the_kernel();
+        assert_eq!(judge(&row, true, &played).faults.len(), 2);
+        played.counted.userspace = counts(&[("incomplete", 1)]);
+        played.counted.accepted = 1;
+        assert_eq!(judge(&row, true, &played).faults, [""; 0]);
+        played.counted.userspace = counts(&[("tag_wrong", 1)]);
+        assert_eq!(judge(&row, true, &played).faults.len(), 1);
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(super) enum Token {
     Malformed,
     /// Two good tokens.
     Two,
+    /// A good one that another connection has used just before.
+    Used,
 }
 
 impl Token {
@@ -63,6 +65,7 @@ impl Token {
             Self::FromFuture => "token from the future",
             Self::Malformed => "malformed token",
             Self::Two => "two tokens",
+            Self::Used => "token used before",
         }
     }
 
@@ -77,6 +80,7 @@ impl Token {
             Self::FromFuture => Reason::TokenFromFuture,
             Self::Malformed => Reason::TokenMalformed,
             Self::Two => Reason::TokenDuplicate,
+            Self::Used => Reason::Replayed,
         }
     }
 }
@@ -173,7 +177,7 @@ pub(super) struct Row {
 /// Who decides about a hello for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decider {
-    /// The kernel: the connection never reaches the daemon.
+    /// The kernel: of the hello at most the first of two segments reaches the daemon.
     Kernel,
     /// Userspace, whatever the kernel thought.
     Userspace,
@@ -199,18 +203,9 @@ impl Row {
         }
     }
 
-    /// What the kernel must count for its hello: one of this reason. `None` for no hello.
-    pub(super) const fn kernel_reason(&self) -> Option<Reason> {
-        match self.reason() {
-            // Two segments: until the kernel follows them, it leaves them to userspace.
-            Some(_) if self.post_quantum => Some(Reason::Incomplete),
-            reason => reason,
-        }
-    }
-
     /// Who must decide.
     pub(super) fn decider(&self, kernel_half: bool) -> Decider {
-        match self.kernel_reason() {
+        match self.reason() {
             Some(reason) if kernel_half && reason.verdict() == Verdict::Reject => Decider::Kernel,
             _ => Decider::Userspace,
         }

@@ -47,6 +47,10 @@ pub(super) fn sections() -> Vec<(&'static str, Vec<Row>)> {
             "The same bad token in a post-quantum hello of two segments",
             two_segments(),
         ),
+        (
+            "A token that was used: it opens no other connection",
+            used(),
+        ),
         ("No token: the legacy lane", legacy()),
         (
             "Requests that are wrong inside a good connection",
@@ -129,6 +133,21 @@ fn two_segments() -> Vec<Row> {
             ..PLAIN
         })
         .collect()
+}
+
+fn used() -> Vec<Row> {
+    let one_segment = LIBRARIES.map(|client| Row {
+        client,
+        token: Token::Used,
+        h2: client == Client::Rustls,
+        sees: Sees::AccessDenied,
+        ..PLAIN
+    });
+    let two_segments = Row {
+        post_quantum: true,
+        ..one_segment[0]
+    };
+    one_segment.into_iter().chain([two_segments]).collect()
 }
 
 fn legacy() -> Vec<Row> {
