@@ -202,6 +202,33 @@ fn with_the_servers_side_first_the_hello_itself_frees_it() {
     }
 }
 
+/// More at once than are answered at once, so that both ways to free the server's side are used.
+#[test]
+fn of_hundreds_of_silent_clients_at_once_nothing_stays() {
+    needs_destroy!();
+    let kernel = "attach = \"generic\"\nanswers_per_second = 100";
+    in_world(kernel, |world| {
+        let hello = hello(CLASSIC);
+        let mut clients: Vec<_> = (0..800).map(|i| world.net.connect(i % 2)).collect();
+        world.net.hear(false);
+        for client in &mut clients {
+            client.write_all(&hello).unwrap();
+        }
+        wait_for(NO_CONNECTION);
+        let (freed_first, status) = (world.of_kernel("answered_up"), world.daemon.status());
+        let reaped = &status["kernel"]["reaped"];
+        assert!(freed_first > 0, "{status:#}");
+        assert!(reaped["destroyed"].as_u64().unwrap() > 0, "{reaped}");
+        assert_eq!(
+            (&reaped["failed"], &reaped["overflowed"]),
+            (&0.into(), &0.into())
+        );
+        drop(clients);
+        world.net.hear(true);
+        world.serves();
+    });
+}
+
 #[test]
 fn userspace_finds_what_the_kernel_found() {
     needs_kernel!();
