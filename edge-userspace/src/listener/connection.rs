@@ -85,12 +85,11 @@ pub(super) async fn run(
         source: peer.ip(),
     };
     compare::with_kernel(thread, &hello, addresses);
-    let ja4 = hello.ja4();
     let Charged {
         reason,
         decision,
         over_rate,
-    } = judge(thread, &hello, ja4.as_ref(), addresses);
+    } = judge(thread, &hello, addresses);
     verdicts.one(match (reason, &decision) {
         (Reason::Accepted, Decision::Legacy) => Verdict::LEGACY_BY_RULE,
         _ => Verdict::of(reason),
@@ -110,7 +109,7 @@ pub(super) async fn run(
         reason,
         peer,
         socket_peer,
-        ja4,
+        ja4: hello.ja4(),
         over_rate,
     };
     let client = Client::new(tcp, hello.bytes);
@@ -168,13 +167,13 @@ async fn preface(
     }
 }
 
-fn judge(thread: &Thread, hello: &Hello, ja4: Option<&Ja4>, addresses: Addresses) -> Charged {
+fn judge(thread: &Thread, hello: &Hello, addresses: Addresses) -> Charged {
     let shared = &thread.shared;
     let limits = shared.charges.limits();
     let keys = shared.keyring.snapshot();
     let verdict = hello.judge(&keys, limits.window(), limits.legacy_deny);
     let rules = &shared.config.clients;
-    let (verdict, action) = rules::apply(rules, ja4, verdict, limits.legacy_deny);
+    let (verdict, action) = rules::apply(rules, || hello.ja4(), verdict, limits.legacy_deny);
     if let Some(action) = action {
         shared.metrics.client_rules.one(action);
     }

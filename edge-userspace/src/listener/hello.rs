@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use edge_common::client_hello::{ClientHello, Scanned};
 use edge_common::policy::{self, Reason, Window};
 use edge_common::token::{KeyId, Token};
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +35,7 @@ pub(super) struct Hello {
     records: Option<Records>,
     scan: ClientHello,
     scanned: Scanned,
+    ja4: OnceCell<Option<Ja4>>,
 }
 
 /// What becomes of a connection.
@@ -65,6 +67,7 @@ pub(super) async fn read(
         records: None,
         scan: ClientHello::at_record(),
         scanned: Scanned::Incomplete,
+        ja4: OnceCell::new(),
     };
     if hello.bytes.is_empty() {
         hello.bytes.reserve(FIRST_READ_BYTES);
@@ -170,8 +173,13 @@ impl Hello {
         self.scan.token()
     }
 
-    /// What kind of client it is; `None` unless the hello is whole.
+    /// What kind of client it is; `None` unless the hello is whole. Found out when it is
+    /// asked for: a flood of bad tokens does not pay for it.
     pub(super) fn ja4(&self) -> Option<Ja4> {
+        *self.ja4.get_or_init(|| self.compute_ja4())
+    }
+
+    fn compute_ja4(&self) -> Option<Ja4> {
         if !matches!(self.scanned, Scanned::Found | Scanned::Absent) {
             return None;
         }

@@ -9,16 +9,18 @@ use crate::ja4::Ja4;
 use edge_common::policy::Reason;
 
 /// The verdict after the rules, and which action was taken, if a rule meant this client.
+/// `ja4` is asked only where a rule could matter.
 pub(super) fn apply(
     clients: &Clients,
-    ja4: Option<&Ja4>,
+    ja4: impl FnOnce() -> Option<Ja4>,
     verdict: (Reason, Decision),
     deny_legacy: bool,
 ) -> ((Reason, Decision), Option<Action>) {
-    if !matches!(verdict.1, Decision::Zero(_) | Decision::Legacy) {
+    let passes = matches!(verdict.1, Decision::Zero(_) | Decision::Legacy);
+    if !passes || clients.rules.is_empty() {
         return (verdict, None);
     }
-    let action = clients.rule(ja4).map(|rule| rule.action);
+    let action = clients.rule(ja4().as_ref()).map(|rule| rule.action);
     let verdict = match action {
         None | Some(Action::Allow) => verdict,
         Some(Action::Deny) => (Reason::ClientDenied, Decision::Refuse),
@@ -69,9 +71,9 @@ mod tests {
     fn a_rule_takes_away_and_never_gives() {
         let meant = Ja4::from_text("t13d1516h2_8daaf6152771_e5627efa2ab1").unwrap();
         let other = Ja4::from_text("t12i1516h2_8daaf6152771_e5627efa2ab1").unwrap();
-        let after = |action, ja4, verdict, deny_legacy| {
+        let after = |action, ja4: &Ja4, verdict, deny_legacy| {
             let ((reason, decision), taken) =
-                apply(&clients(action), Some(ja4), verdict, deny_legacy);
+                apply(&clients(action), || Some(*ja4), verdict, deny_legacy);
             let lane = match decision {
                 Decision::Zero(_) => "zero",
                 Decision::Legacy => "legacy",

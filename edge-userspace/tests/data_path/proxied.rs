@@ -301,6 +301,48 @@ async fn a_listener_that_expects_no_header_believes_none() {
 }
 
 #[tokio::test]
+async fn rates_go_by_the_address_inside() {
+    let world = World::configured(|config| {
+        behind(config, "127.0.0.0/8");
+        config.legacy.connections_per_second = 1;
+        config.legacy.burst = 2;
+    });
+    let connect = async |header: Vec<u8>| {
+        let tcp = connect(&world).await;
+        let config = world.client_config(&alpn(&[b"h2"]));
+        let tls = world.tls_over(Balancer { tcp, header }, config).await;
+        tls.map(drop).map_err(|error| error.to_string())
+    };
+    // The nth client of one prefix of each kind; the balancer's own is one too.
+    let v2_of = |text: String| v2(0x21, text.parse().unwrap());
+    let prefixes: [&dyn Fn(u16) -> Vec<u8>; 4] = [
+        &|n| v1(format!("192.0.2.{n}:1").parse().unwrap()),
+        &|n| v2_of(format!("[::ffff:198.51.100.{n}]:1")),
+        &|n| v2_of(format!("[2001:db8:0:7:{n}::1]:1")),
+        &|_| b"PROXY UNKNOWN\r\n".to_vec(),
+    ];
+    let mut refused = 0;
+    for header in prefixes {
+        assert_eq!(
+            connect(header(1)).await,
+            Ok(()),
+            "others' connections count"
+        );
+        // No address comes twice: that any is refused is its neighbours' doing.
+        for n in 2..=30 {
+            if let Err(error) = connect(header(n)).await {
+                assert!(error.contains("AccessDenied"), "{error}");
+                refused += 1;
+                break;
+            }
+        }
+    }
+    let exceeded = Verdict::of(Reason::LegacyRateExceeded);
+    assert_eq!(world.metrics.verdicts.get(exceeded), refused);
+    assert_eq!(refused, 4, "each prefix has its rate");
+}
+
+#[tokio::test]
 async fn a_refusal_behind_a_balancer_names_the_client() {
     let world = world();
     let client = "192.0.2.77:51006";
