@@ -7,12 +7,14 @@
 
 mod log;
 mod series;
+mod verdict;
 
 pub use log::{Bounded, Permit};
 pub use series::{
     CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, ProxyHeader, Requests,
-    Series, StreamEnd, UpstreamConnection, Verdict,
+    Series, StreamEnd, UpstreamConnection,
 };
+pub use verdict::Verdict;
 
 use crate::config::Action;
 use prometheus_client::encoding::prometheus_text;
