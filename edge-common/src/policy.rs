@@ -348,8 +348,8 @@ pub struct Settings {
     pub replay_sets_mask: u32,
     /// Sets of the prefix table less one; a power of two less one.
     pub prefix_sets_mask: u32,
-    /// Always 0.
-    pub padding: u32,
+    /// 1: on some ports a PROXY protocol header may come first.
+    pub has_proxied_ports: u32,
 }
 
 /// The kernel's idea of wall-clock time, refreshed with every heartbeat of the daemon.
@@ -369,7 +369,7 @@ const _: () = {
     assert!(offset_of!(KeyPolicy, hard_rate) == 40 && offset_of!(KeyPolicy, bucket) == 56);
     assert!(size_of::<Settings>() == 88 && align_of::<Settings>() == 8);
     assert!(offset_of!(Settings, legacy_rate) == 24 && offset_of!(Settings, window_back_s) == 40);
-    assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, padding) == 84);
+    assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, has_proxied_ports) == 84);
     assert!(size_of::<Clock>() == 16 && offset_of!(Clock, heartbeat_ns) == 8);
     let mut i = 0;
     while i < Reason::ALL.len() {

@@ -18,7 +18,7 @@ use crate::events;
 use crate::flows;
 use crate::maps::{self, PolicyMap, count};
 use crate::packet;
-use crate::scratch::{Errand, Outcome, Scratch};
+use crate::scratch::{Errand, Outcome, RateBy, Scratch};
 
 /// How often a shed word is tried; when others are always quicker, nothing is charged.
 const CHARGE_TURNS: u32 = 4;
@@ -146,6 +146,7 @@ fn undecided(outcome: u32) -> Reason {
     const OVERSIZE: u32 = Outcome::Oversize as u32;
     const OUT_OF_ORDER: u32 = Outcome::OutOfOrder as u32;
     const NOT_LINEAR: u32 = Outcome::NotLinear as u32;
+    const PROXY_HEADER: u32 = Outcome::ProxyHeader as u32;
     const NOT_KEPT: u32 = Outcome::NotKept as u32;
     match outcome {
         FRAGMENTED => Reason::RecordFragmented,
@@ -154,6 +155,7 @@ fn undecided(outcome: u32) -> Reason {
         OUT_OF_ORDER => Reason::OutOfOrder,
         NOT_LINEAR => Reason::NotLinear,
         NOT_KEPT => Reason::Contended,
+        PROXY_HEADER => Reason::ProxyHeader,
         _ => Reason::HelloTooLong,
     }
 }
@@ -211,22 +213,29 @@ fn key_exceeded(scratch: &Scratch, policy: &KeyPolicy) -> bool {
 
 #[inline(always)]
 fn legacy_exceeded(scratch: &Scratch, settings: &Settings) -> bool {
-    if settings.legacy_rate.interval_ns == 0 {
+    let rate = settings.legacy_rate;
+    if rate.interval_ns == 0 || scratch.rate_by == RateBy::Nobody as u32 {
         return false;
     }
-    let prefix = prefix::of(&scratch.record.flow.client);
+    let is_told = scratch.rate_by == RateBy::Told as u32;
+    let prefix = if is_told {
+        scratch.prefix
+    } else {
+        prefix::of(&scratch.record.flow.client)
+    };
     let place = prefix::place(prefix, settings.secret, settings.prefix_sets_mask);
     let Some(set) = maps::prefix_set(place) else {
         return false;
     };
-    match prefix::bucket_by(|word| maps::word_of(set, word), prefix) {
-        Some(at) => exceeded(
-            settings.legacy_rate,
-            maps::words_from(set, at),
-            scratch.monotonic_ns,
-        ),
-        None => false,
+    let Some(at) = prefix::bucket_by(|word| maps::word_of(set, word), prefix) else {
+        return false;
+    };
+    let bucket = maps::words_from(set, at);
+    if is_told {
+        // Only looked at: whoever tells need not be believed.
+        return rate.level(maps::word_of(bucket, 0), scratch.monotonic_ns) == Level::Exhausted;
     }
+    exceeded(rate, bucket, scratch.monotonic_ns)
 }
 
 /// Whether a bucket has no room: by what userspace accepted, its first word, or, once that

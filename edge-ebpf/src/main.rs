@@ -9,6 +9,7 @@
 //!   that is all in sight ([`source`]).
 //! - `edge_scan` goes on with a hello that is not: the next segment of one, one that lies
 //!   in several buffers, one with very many extensions. It keeps what is unfinished.
+//! - `edge_proxy` skips a PROXY protocol header before the hello ([`proxy`]).
 //! - `edge_judge` gives the verdict ([`judge`]), remembers and counts it.
 //! - `edge_answer` turns the packet of a refused hello into the answer ([`answer`]).
 //!
@@ -29,6 +30,7 @@ mod judge;
 mod known;
 mod maps;
 mod packet;
+mod proxy;
 mod rehearsal;
 mod scan;
 mod scratch;
@@ -41,7 +43,7 @@ use edge_common::flow::state;
 use edge_common::policy::{Counter, Reason, Settings};
 use maps::{Next, count};
 use packet::Segment;
-use scratch::{Outcome, Scratch};
+use scratch::{Outcome, RateBy, Scratch};
 
 /// The first program, the one that is attached. Needs Linux 5.18 for frames in several
 /// buffers; the product's floor is 6.1.
@@ -64,6 +66,17 @@ pub fn edge_scan(ctx: XdpContext) -> u32 {
         return XDP_PASS;
     };
     let step = scan::chunk(&ctx, scratch);
+    finish(&ctx, step)
+}
+
+/// Skips a PROXY protocol header.
+#[xdp(frags)]
+#[inline(always)] // into the entry point that the macro makes: else it is a call
+pub fn edge_proxy(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+        return XDP_PASS;
+    };
+    let step = proxy::header(&ctx, scratch, settings);
     finish(&ctx, step)
 }
 
@@ -156,6 +169,12 @@ fn segment(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
 
 #[inline(always)]
 fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_known: bool) -> Step {
+    scratch.rate_by = RateBy::Sender as u32;
+    if settings.has_proxied_ports != 0
+        && maps::proxied(u16::from_be(scratch.record.flow.server_port_be))
+    {
+        scratch.rate_by = RateBy::Nobody as u32;
+    }
     let source = source::Payload::new(ctx, scratch);
     let may_begin = match source.first_two() {
         Some(first) => begins(first, scratch.payload_bytes),
@@ -169,16 +188,13 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
             known::Seen::Step(step) => return step,
         }
     }
+    if scratch.rate_by != RateBy::Sender as u32 {
+        return Ok(Next::Proxy);
+    }
     if !may_begin {
         return Err(Reason::NotHello);
     }
-    if settings.check_connection != 0 {
-        match connection::look(ctx, scratch) {
-            Connection::Known => {}
-            Connection::None => return Err(Reason::NoConnection),
-            Connection::NoListener => return Err(Reason::NoListener),
-        }
-    }
+    connected(ctx, scratch, settings)?;
     begin(scratch);
     let source = source::Payload::new(ctx, scratch);
     scratch.record.hello.restart(&source);
@@ -195,6 +211,19 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
                 };
             Ok(Next::Judge)
         }
+    }
+}
+
+/// Goes on only with a connection behind the packet, if that is asked for.
+#[inline(always)]
+fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Result<(), Reason> {
+    if settings.check_connection == 0 {
+        return Ok(());
+    }
+    match connection::look(ctx, scratch) {
+        Connection::Known => Ok(()),
+        Connection::None => Err(Reason::NoConnection),
+        Connection::NoListener => Err(Reason::NoListener),
     }
 }
 

@@ -32,6 +32,9 @@ static CLOCK: Array<Clock> = Array::with_max_entries(1, 0);
 /// A bit for each TCP port that is ours, 64 to a word.
 #[map]
 static PORTS: Array<u64> = Array::with_max_entries(1024, 0);
+/// A bit for each of those on which a PROXY protocol header may come first.
+#[map]
+static PROXIED: Array<u64> = Array::with_max_entries(1024, 0);
 /// By reason and counter.
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_SLOTS, 0);
@@ -65,7 +68,7 @@ static PREFIXES: Array<prefix::Set> = Array::with_max_entries(1, BPF_F_MMAPABLE)
 static KEY_BUCKETS: Array<KeyBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// The programs after the first, by [`Next`].
 #[map]
-static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(4, 0);
+static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(8, 0);
 
 /// Interfaces by number on which rejects are left to userspace.
 #[map]
@@ -84,8 +87,10 @@ pub(crate) enum Next {
     Judge = 1,
     /// `edge_answer`
     Answer = 2,
+    /// `edge_proxy`
+    Proxy = 3,
     /// `edge_xdp`
-    Edge = 3,
+    Edge = 4,
 }
 
 /// Goes on in another program. Returns only when that is not there, or too many followed
@@ -145,7 +150,18 @@ pub(crate) fn settings() -> Option<&'static Settings> {
 /// Whether the TCP port is ours.
 #[inline(always)]
 pub(crate) fn watched(port: u16) -> bool {
-    match PORTS.get(u32::from(port) >> 6) {
+    has_bit(PORTS.get(u32::from(port) >> 6), port)
+}
+
+/// Whether a PROXY protocol header may come first on the port.
+#[inline(always)]
+pub(crate) fn proxied(port: u16) -> bool {
+    has_bit(PROXIED.get(u32::from(port) >> 6), port)
+}
+
+#[inline(always)]
+fn has_bit(word: Option<&u64>, port: u16) -> bool {
+    match word {
         Some(word) => *word >> (port & 63) & 1 != 0,
         None => false,
     }

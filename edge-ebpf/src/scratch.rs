@@ -43,6 +43,9 @@ pub(crate) struct Scratch {
     pub(crate) outcome: u32,
     /// An [`Errand`], for the answer.
     pub(crate) errand: u32,
+    /// A [`RateBy`], and the prefix that was told.
+    pub(crate) rate_by: u32,
+    pub(crate) prefix: u64,
     /// Whether the packet carried TCP timestamps, and which, as they lie in memory.
     pub(crate) has_stamps: u32,
     pub(crate) stamp_value: u32,
@@ -52,6 +55,18 @@ pub(crate) struct Scratch {
     /// Bytes kept from the segment before, then bytes of this one. Longer than the mask
     /// by as much as is read at one offset.
     pub(crate) buffer: [u64; (BUFFER_MASK as usize + 1) / 8 + 16],
+}
+
+/// By whose prefix the rate of a hello without a token goes.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum RateBy {
+    /// The sender's.
+    Sender = 0,
+    /// The one that a PROXY protocol header tells.
+    Told = 1,
+    /// Nobody's here: a balancer sends for others.
+    Nobody = 2,
 }
 
 /// What `edge_answer` is to do.
@@ -82,6 +97,8 @@ pub(crate) enum Outcome {
     NotLinear = 7,
     /// The hello's beginning has no place in the flow table.
     NotKept = 8,
+    /// A PROXY protocol header that goes on in another segment.
+    ProxyHeader = 9,
 }
 
 impl Outcome {

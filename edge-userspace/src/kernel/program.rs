@@ -21,6 +21,7 @@ pub struct Program {
     settings: Array<MapData, Settings>,
     clock: Option<ClockMap>,
     ports: Array<MapData, u64>,
+    proxied: Array<MapData, u64>,
     counters: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
     rejects: Option<RingBuf<MapData>>,
@@ -162,7 +163,7 @@ impl Program {
     pub const PASS: &str = "edge_pass";
 
     /// The programs that it goes on in, by their places in `PROGRAMS`.
-    pub const FURTHER: [&str; 3] = ["edge_scan", "edge_judge", "edge_answer"];
+    pub const FURTHER: [&str; 4] = ["edge_scan", "edge_judge", "edge_answer", "edge_proxy"];
 
     /// Name of the program that runs a [`Rehearsal`].
     pub const AGAIN: &str = "edge_again";
@@ -200,6 +201,7 @@ impl Program {
         let settings = typed("SETTINGS", take("SETTINGS")?)?;
         let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
         let ports = typed("PORTS", take("PORTS")?)?;
+        let proxied = typed("PROXIED", take("PROXIED")?)?;
         let counters = typed("COUNTERS", take("COUNTERS")?)?;
         let unanswered = typed("UNANSWERED", take("UNANSWERED")?)?;
         let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
@@ -218,6 +220,7 @@ impl Program {
             settings,
             clock,
             ports,
+            proxied,
             counters,
             events,
             rejects,
@@ -299,14 +302,17 @@ impl Program {
     /// # Errors
     /// When the map cannot be reached.
     pub fn set_ports(&mut self, ports: &[u16]) -> Result<(), ProgramError> {
-        let mut words = [0u64; 1024];
-        for port in ports {
-            words[usize::from(port >> 6)] |= 1 << (port & 63);
-        }
-        for (index, word) in (0..).zip(words) {
-            self.ports.set(index, word, 0).map_err(in_map("PORTS"))?;
-        }
-        Ok(())
+        set_bits(&mut self.ports, ports).map_err(in_map("PORTS"))
+    }
+
+    /// Expects that a PROXY protocol header may come first on these ports and no others.
+    /// They must be among those that are watched, and the settings must say that there are
+    /// any.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set_proxied_ports(&mut self, ports: &[u16]) -> Result<(), ProgramError> {
+        set_bits(&mut self.proxied, ports).map_err(in_map("PROXIED"))
     }
 
     /// Every counter summed over CPUs, by slot number.
@@ -431,6 +437,16 @@ pub fn named(counters: &[u64]) -> impl Iterator<Item = (&'static str, u64)> + '_
 fn xdp<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, ProgramError> {
     let program = ebpf.program_mut(name).ok_or(ProgramError::Missing(name))?;
     Ok(program.try_into().map_err(Box::new)?)
+}
+
+fn set_bits(map: &mut Array<MapData, u64>, ports: &[u16]) -> Result<(), MapError> {
+    let mut words = [0u64; 1024];
+    for port in ports {
+        words[usize::from(port >> 6)] |= 1 << (port & 63);
+    }
+    (0..)
+        .zip(words)
+        .try_for_each(|(index, word)| map.set(index, word, 0))
 }
 
 fn map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, ProgramError> {
