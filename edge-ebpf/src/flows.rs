@@ -85,7 +85,7 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
         way = scratch.way;
     }
     if way == NO_WAY {
-        way = oldest(set, touched);
+        way = oldest(set, held as u32);
         evicts = tag_at(set, way) != 0;
     }
     if let Some(slot) = slot(scratch.set, way) {

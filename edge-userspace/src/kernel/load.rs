@@ -117,6 +117,10 @@ fn fill(
         overflowed: false,
     };
     state.program.set_ports(&ports(config))?;
+    let proxied = &config.listen.proxy_protocol.addresses;
+    let proxied: Vec<_> = proxied.iter().map(|address| address.port()).collect();
+    state.program.set_proxied_ports(&proxied)?;
+    state.settings.has_proxied_ports = u32::from(!proxied.is_empty());
     for record in keys {
         if let Err(error) = state.put(record) {
             tracing::error!(%error, "the kernel's key policy is not complete");

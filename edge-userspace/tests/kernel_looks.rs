@@ -1,0 +1,367 @@
+//! What the kernel half sees besides the packet: the tables that userspace writes, and a
+//! PROXY protocol header before the hello. The real object on frames, attached to nothing.
+
+mod packets;
+#[macro_use]
+mod skip;
+
+use edge_common::flow::FlowKey;
+use edge_common::policy::{KeyPolicy, Reason, Settings};
+use edge_common::rate::Rate;
+use edge_common::replay::{self, Holder};
+use edge_common::token::{KeyId, Token};
+use edge_common::{prefix, rate::KeyBucket};
+use edge_userspace::kernel::memory::Memory;
+use edge_userspace::kernel::{ClockMap, Program, Sizes, Tables, clock_now, object};
+use packets::frames::{segment, syn};
+use std::sync::atomic::Ordering;
+
+const KEY: KeyId = KeyId(0x0102_0304_0506_0708);
+const MAC_KEY: [u64; 2] = [0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
+const SECRET: [u64; 2] = [0x0123_4567_89ab_cdef, 0x0f1e_2d3c_4b5a_6978];
+const XDP_PASS: u32 = 2;
+const XDP_TX: u32 = 3;
+/// The client of the frames.
+const CLIENT: FlowKey = FlowKey {
+    client: [0, 0, FlowKey::MAPPED, u32::from_ne_bytes([10, 0, 0, 1])],
+    server: [0, 0, FlowKey::MAPPED, u32::from_ne_bytes([10, 0, 0, 2])],
+    client_port_be: 0,
+    server_port_be: 0,
+    padding: 0,
+};
+
+struct World {
+    program: Program,
+    clock: ClockMap,
+    tables: Tables,
+}
+
+impl World {
+    fn new(proxied: bool) -> Self {
+        let mut program = Program::load(object::OBJECT, &Sizes::SMALL).unwrap();
+        program.set_ports(&[443]).unwrap();
+        program
+            .set_proxied_ports(if proxied { &[443] } else { &[] })
+            .unwrap();
+        let settings = Settings {
+            heartbeat_max_age_ns: 3_600_000_000_000,
+            secret: SECRET,
+            legacy_rate: Rate::per_second(10, 10),
+            window_back_s: 30,
+            window_ahead_s: 5,
+            policy_complete: 1,
+            answers_per_second: u32::MAX,
+            has_proxied_ports: u32::from(proxied),
+            ..Settings::default()
+        };
+        program.set_settings(&settings).unwrap();
+        let policy = KeyPolicy {
+            mac_key: MAC_KEY,
+            hard_rate: Rate::per_second(10, 10),
+            bucket: 3,
+            ..KeyPolicy::UNLIMITED
+        };
+        program.put_key(KEY, &policy).unwrap();
+        let clock = program.take_clock().unwrap();
+        let tables = program.take_tables().unwrap();
+        Self {
+            program,
+            clock,
+            tables,
+        }
+    }
+
+    /// Segments of one connection, one after the other: the reason and the action of each.
+    fn see(&mut self, segments: &[&[u8]]) -> Vec<(Reason, u32)> {
+        let mut offset = 0;
+        let mut seen = Vec::new();
+        let first = segment(4, 0, b"");
+        self.run(&syn_of(&first));
+        for payload in segments {
+            seen.push(self.run(&segment(4, offset, payload)));
+            offset += payload.len();
+        }
+        seen
+    }
+
+    fn run(&mut self, frame: &[u8]) -> (Reason, u32) {
+        self.clock.set(&clock_now()).unwrap();
+        let before = self.program.counters().unwrap();
+        let run = self.program.test_run(Program::EDGE, frame, 1).unwrap();
+        let after = self.program.counters().unwrap();
+        let moved = |reason: &&Reason| after[**reason as usize] != before[**reason as usize];
+        let reasons: Vec<_> = Reason::ALL.iter().filter(moved).collect();
+        let [reason] = reasons[..] else {
+            panic!("{reasons:?}");
+        };
+        (*reason, run.action)
+    }
+
+    fn words(&self, map: &aya::maps::MapData, words: usize) -> Memory {
+        let _ = self;
+        Memory::map(map.fd(), words).unwrap()
+    }
+}
+
+fn syn_of(frame: &[u8]) -> Vec<u8> {
+    let port = |at: usize| u16::from_ne_bytes([frame[at], frame[at + 1]]);
+    syn(&FlowKey {
+        client_port_be: port(34),
+        server_port_be: port(36),
+        ..CLIENT
+    })
+}
+
+fn now_s() -> u64 {
+    let clock = clock_now();
+    clock.unix_offset_ns.wrapping_add(clock.heartbeat_ns) / 1_000_000_000
+}
+
+fn token(nonce: u64) -> Token {
+    Token::issue(KEY, MAC_KEY, now_s() as u32, nonce)
+}
+
+/// A small hello that offers these names.
+fn hello(names: &[&[u8]]) -> Vec<u8> {
+    let list: Vec<u8> = names
+        .iter()
+        .flat_map(|name| [&[name.len() as u8], *name].concat())
+        .collect();
+    let be16 = |n: usize| (n as u16).to_be_bytes();
+    let alpn = [
+        &[0, 16][..],
+        &be16(list.len() + 2),
+        &be16(list.len()),
+        &list,
+    ]
+    .concat();
+    let extensions = [&be16(alpn.len())[..], &alpn].concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0, 0, 2, 0x13, 1, 1, 0],
+        &extensions,
+    ]
+    .concat();
+    let message = [&[1, 0][..], &be16(body.len()), &body].concat();
+    [&[22, 3, 1][..], &be16(message.len()), &message].concat()
+}
+
+fn good(nonce: u64) -> Vec<u8> {
+    hello(&[b"h2", &token(nonce).to_name()])
+}
+
+fn bad() -> Vec<u8> {
+    let mut token = token(1);
+    token.tag ^= 1;
+    hello(&[b"h2", &token.to_name()])
+}
+
+#[test]
+fn a_token_that_another_connection_used_is_refused_and_its_own_is_not() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    let frame = segment(4, 0, b"");
+    let flow = FlowKey {
+        client_port_be: u16::from_ne_bytes([frame[34], frame[35]]),
+        server_port_be: u16::from_ne_bytes([frame[36], frame[37]]),
+        ..CLIENT
+    };
+    let words = Sizes::SMALL.replay_sets as usize * replay::SET_WORDS;
+    let memory = world.words(&world.tables.replay, words);
+    let mine = replay::mark(&flow, SECRET);
+    for place in [0, 1] {
+        for entry in [0, replay::WAYS - 1] {
+            for (holder, expected) in [
+                (mine, (Reason::Accepted, XDP_PASS)),
+                (mine ^ 1, (Reason::Replayed, XDP_TX)),
+            ] {
+                let token = token(place as u64 * 100 + entry as u64);
+                let id = replay::id(&token);
+                let set = replay::places(id, SECRET, Sizes::SMALL.replay_sets - 1)[place];
+                let at = set as usize * replay::SET_WORDS + 2 * entry;
+                let name = token.to_name();
+                let hello = hello(&[b"h2", &name]);
+                memory[at + 1].store(Holder::new(holder, now_s() + 30).0, Ordering::Relaxed);
+                memory[at].store(id, Ordering::Relaxed);
+                assert_eq!(
+                    world.see(&[&hello]),
+                    [expected],
+                    "place {place}, entry {entry}"
+                );
+                memory[at].store(0, Ordering::Relaxed);
+                let unused = world.see(&[&hello]);
+                assert_eq!(unused, [(Reason::Accepted, XDP_PASS)]);
+            }
+        }
+    }
+}
+
+/// The kernel looks at what userspace has accepted; once that is more than half of what may
+/// be, it lets through no more than the rate itself.
+#[test]
+fn a_keys_bucket_is_looked_at_and_shed_only_when_it_is_pressed() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    let words = Sizes::SMALL.keys as usize * size_of::<KeyBucket>() / 8;
+    let memory = world.words(&world.tables.key_buckets, words);
+    let (hard, shed) = (&memory[3 * 4], &memory[3 * 4 + 1]);
+    let second = 1_000_000_000;
+    let now = || clock_now().heartbeat_ns;
+
+    // An hour's worth: nothing drains while this runs.
+    let pass = |world: &mut World, nonce| world.see(&[&good(nonce)])[0];
+    for nonce in 0..30 {
+        assert_eq!(pass(&mut world, nonce), (Reason::Accepted, XDP_PASS));
+    }
+    assert_eq!(
+        shed.load(Ordering::Relaxed),
+        0,
+        "a free bucket is not charged"
+    );
+
+    hard.store(now() + 3600 * second, Ordering::Relaxed);
+    assert_eq!(pass(&mut world, 40), (Reason::KeyRateExceeded, XDP_TX));
+    assert_eq!(shed.load(Ordering::Relaxed), 0);
+
+    let mut granted = 0;
+    for nonce in 50..90 {
+        // Pressed at each look: between a half and all of a second's ten.
+        hard.store(now() + second * 7 / 10, Ordering::Relaxed);
+        match pass(&mut world, nonce) {
+            (Reason::Accepted, XDP_PASS) => granted += 1,
+            (Reason::KeyRateExceeded, XDP_TX) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((10..40).contains(&granted), "{granted}");
+    assert!(shed.load(Ordering::Relaxed) > now());
+}
+
+#[test]
+fn a_prefixes_bucket_is_looked_at_for_hellos_without_a_token_alone() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    let words = Sizes::SMALL.prefix_sets as usize * prefix::SET_WORDS;
+    let memory = world.words(&world.tables.prefixes, words);
+    let prefix = prefix::of(&CLIENT.client);
+    let set = prefix::place(prefix, SECRET, Sizes::SMALL.prefix_sets - 1) as usize;
+    let plain = hello(&[b"h2"]);
+    let long = clock_now().heartbeat_ns + 3_600_000_000_000;
+    for entry in 0..prefix::WAYS {
+        let at = set * prefix::SET_WORDS + 3 * entry;
+        memory[at + 1].store(long, Ordering::Relaxed);
+        memory[at].store(prefix ^ 0x1_0000, Ordering::Relaxed);
+        assert_eq!(world.see(&[&plain])[0].0, Reason::NoToken, "another's");
+        memory[at].store(prefix, Ordering::Relaxed);
+        assert_eq!(world.see(&[&plain]), [(Reason::LegacyRateExceeded, XDP_TX)]);
+        assert_eq!(world.see(&[&good(entry as u64)])[0].0, Reason::Accepted);
+        assert_eq!(
+            world.see(&[&hello(&[b"acme-tls/1"])])[0].0,
+            Reason::AcmeChallenge
+        );
+        memory[at + 1].store(1, Ordering::Relaxed);
+        assert_eq!(world.see(&[&plain])[0].0, Reason::NoToken, "empty again");
+        memory[at].store(0, Ordering::Relaxed);
+    }
+}
+
+const V1: &[u8] = b"PROXY TCP4 192.0.2.9 198.51.100.1 56324 443\r\n";
+
+fn v2(command: u8, family: u8, addresses: &[u8], more: &[u8]) -> Vec<u8> {
+    let length = (addresses.len() + more.len()) as u16;
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+    header.extend([command, family]);
+    header.extend(length.to_be_bytes());
+    header.extend(addresses);
+    header.extend(more);
+    header
+}
+
+fn v2_four() -> Vec<u8> {
+    let addresses = [192, 0, 2, 9, 198, 51, 100, 1, 0xdc, 4, 1, 0xbb];
+    v2(0x21, 0x11, &addresses, b"")
+}
+
+#[test]
+fn a_proxy_header_is_skipped_whatever_segments_it_comes_in() {
+    needs_kernel!();
+    let mut world = World::new(true);
+    let six = v2(0x21, 0x21, &[0x20; 36], &[4, 0, 100, 0]);
+    let local = v2(0x20, 0, b"", b"");
+    let long = v2(0x21, 0x11, &[10; 12], &[4; 1500]);
+    let refused = (Reason::TagWrong, XDP_TX);
+    for header in [V1, &v2_four(), &six, &local, &long] {
+        for (hello, expected) in [(bad(), refused), (good(1), (Reason::Accepted, XDP_PASS))] {
+            let together = [header, &hello].concat();
+            assert_eq!(world.see(&[&together]), [expected]);
+            let apart = world.see(&[header, &hello]);
+            assert_eq!(apart, [(Reason::NotHello, XDP_PASS), expected]);
+            for at in [1, 9, 60, hello.len() - 1] {
+                let (first, second) = together.split_at(header.len() + at);
+                let split = world.see(&[first, second]);
+                assert_eq!(split, [(Reason::HelloBegun, XDP_PASS), expected], "{at}");
+            }
+            let again = world.see(&[&together, &together[..0], b"\x17\x03\x03\0\x01x"]);
+            assert_eq!(again[0], expected);
+        }
+    }
+    // Cut within: userspace decides.
+    let (first, second) = V1.split_at(20);
+    let rest = [second, &bad()].concat();
+    let cut = world.see(&[first, &rest]);
+    assert_eq!(cut[0], (Reason::ProxyHeader, XDP_PASS));
+    assert_eq!(cut[1].1, XDP_PASS);
+    // No header at all: a hello as any other.
+    assert_eq!(world.see(&[&bad()]), [refused]);
+    assert_eq!(
+        world.see(&[b"GET / HTTP/1.1\r\n\r\n"]),
+        [(Reason::NotHello, XDP_PASS)]
+    );
+    let endless = [&b"PROXY "[..], &[b'x'; 200]].concat();
+    assert_eq!(world.see(&[&endless])[0].0, Reason::ProxyHeader);
+}
+
+#[test]
+fn a_proxy_header_is_none_on_a_port_that_expects_none() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    let together = [V1, &bad()].concat();
+    assert_eq!(world.see(&[&together]), [(Reason::NotHello, XDP_PASS)]);
+}
+
+/// The sender is a balancer, whose own prefix everyone shares; the one that it tells is
+/// looked at and never charged.
+#[test]
+fn behind_a_balancer_the_rate_goes_by_the_address_that_it_tells() {
+    needs_kernel!();
+    let mut world = World::new(true);
+    let words = Sizes::SMALL.prefix_sets as usize * prefix::SET_WORDS;
+    let memory = world.words(&world.tables.prefixes, words);
+    let long = clock_now().heartbeat_ns + 3_600_000_000_000;
+    let plain = hello(&[b"h2"]);
+    let together = [&v2_four()[..], &plain].concat();
+    let told = [0, 0, FlowKey::MAPPED, u32::from_ne_bytes([192, 0, 2, 9])];
+    let put = |address: &[u32; 4], until: u64| {
+        let prefix = prefix::of(address);
+        let set = prefix::place(prefix, SECRET, Sizes::SMALL.prefix_sets - 1) as usize;
+        memory[set * prefix::SET_WORDS + 1].store(until, Ordering::Relaxed);
+        memory[set * prefix::SET_WORDS].store(prefix, Ordering::Relaxed);
+        set * prefix::SET_WORDS + 2
+    };
+    put(&CLIENT.client, long);
+    assert_eq!(world.see(&[&together])[0].0, Reason::NoToken);
+    assert_eq!(world.see(&[V1, &plain])[1].0, Reason::NoToken);
+    let shed = put(&told, clock_now().heartbeat_ns + 700_000_000);
+    assert_eq!(world.see(&[&together])[0].0, Reason::NoToken);
+    assert_eq!(
+        memory[shed].load(Ordering::Relaxed),
+        0,
+        "nobody is believed"
+    );
+    put(&told, long);
+    assert_eq!(
+        world.see(&[&together]),
+        [(Reason::LegacyRateExceeded, XDP_TX)]
+    );
+}
