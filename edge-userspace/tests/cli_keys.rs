@@ -583,6 +583,20 @@ fn check_reads_the_key_store(place: &Place, good: &str) {
         good.replace(demo, "audience = \"demo\"\ncapacity = 1"),
         "has 2 keys and the capacity is 1",
     );
+    // 1000 a second by default, within 35 s.
+    warned(
+        good.replace(demo, "audience = \"demo\"\nreplay_capacity = 100000"),
+        "one key at its hard rate of 1000 a second has 35000 live tokens within 35 s, more than a quarter of 100000; raise it to 140000",
+    );
+    warned(
+        good.replace(demo, "audience = \"demo\"\nconnections_per_second_hard = 0"),
+        "a key has no limit",
+    );
+    let list = place.json("keys list --store keys.journal --json");
+    let id = list[1]["key_id"].as_str().unwrap();
+    let limit = format!("keys limit --store keys.journal {id} --connections-per-second-hard 8000");
+    place.good(&limit);
+    warned(good.to_owned(), "at its hard rate of 8000 a second");
     std::fs::write(place.path().join("edge.toml"), good).unwrap();
     for (text, expected) in [
         (String::new(), "keys.journal:1: is no key store"),
