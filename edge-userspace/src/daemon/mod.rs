@@ -6,20 +6,21 @@
 //! certificate and upstream → kernel half attached → those who follow key changes → serving
 //! threads → admin → ready.
 
+mod half;
 mod log;
 mod reload;
 mod threads;
 
 use crate::admin::{self, Collect, Phase, Target, View};
-use crate::charges::{self, Charges, Limits};
+use crate::charges::{self, Charges};
 use crate::config::{self, Config};
-use crate::kernel::agreement::Agreement;
 use crate::kernel::{self, KernelHalf, Loaded};
 use crate::keys::store::follow::Follower;
 use crate::keys::{self, Keyring, watch::Watch};
 use crate::listener::{self, BindError};
 use crate::session::Sessions;
 use crate::telemetry::Metrics;
+use half::Kernel;
 pub use reload::Status as Configuration;
 use reload::{Followed, Reload, Stamp};
 use sd_notify::NotifyState;
@@ -27,7 +28,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use threads::Threads;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -280,100 +281,6 @@ impl Sockets {
 fn learn(address: &mut SocketAddr, socket: Option<&TcpListener>) {
     if let Some(Ok(bound)) = socket.map(TcpListener::local_addr) {
         *address = bound;
-    }
-}
-
-/// The kernel half, or why there is none.
-struct Kernel {
-    half: Mutex<Option<KernelHalf>>,
-    without: kernel::Status,
-}
-
-impl Kernel {
-    fn attach(
-        loaded: Result<Loaded, kernel::Status>,
-        config: &Config,
-        keyring: &Keyring,
-        charges: &Arc<Charges>,
-    ) -> Result<Self, Error> {
-        let snapshot = keyring.snapshot();
-        let attached = match loaded {
-            Ok(loaded) => {
-                let keys: Vec<_> = snapshot.iter().cloned().collect();
-                loaded.attach(config, &keys, snapshot.complete(), Arc::clone(charges))?
-            }
-            Err(status) => Err(status),
-        };
-        let (half, without) = match attached {
-            Ok(half) => (Some(half), kernel::Status::none("detached".to_owned())),
-            Err(status) => (None, status),
-        };
-        Ok(Self {
-            half: Mutex::new(half),
-            without,
-        })
-    }
-
-    /// The daemon's first line: whether the kernel decides.
-    fn announce(&self) {
-        let status = self.status();
-        let notes = status.notes.join("; ");
-        if status.mode == "none" {
-            tracing::warn!("kernel half: none, userspace decides everything: {notes}");
-            return;
-        }
-        let interfaces: Vec<_> = (status.interfaces.iter())
-            .map(|interface| format!("{} ({})", interface.name, interface.mode))
-            .collect();
-        tracing::info!(
-            keys = status.keys,
-            complete = status.policy_complete,
-            ports = ?status.ports,
-            "kernel half: {} on {}{}{notes}",
-            status.mode,
-            interfaces.join(", "),
-            if notes.is_empty() { "" } else { ": " },
-        );
-    }
-
-    fn observer(&self) -> Option<Arc<dyn keys::Observer>> {
-        self.half().as_ref().map(KernelHalf::observer)
-    }
-
-    fn agreement(&self) -> Option<Arc<Agreement>> {
-        self.half().as_ref().map(KernelHalf::agreement)
-    }
-
-    /// Goes by other limits from now on.
-    fn follow_limits(
-        &self,
-        before: &Limits,
-        limits: &Limits,
-        keyring: &Keyring,
-    ) -> Result<(), kernel::ProgramError> {
-        let half = self.half();
-        let Some(half) = half.as_ref() else {
-            return Ok(());
-        };
-        half.follow_limits()?;
-        if before.key_per_second_hard != limits.key_per_second_hard {
-            keyring.tell(&*half.observer());
-        }
-        Ok(())
-    }
-
-    fn status(&self) -> kernel::Status {
-        (self.half().as_ref()).map_or_else(|| self.without.clone(), KernelHalf::status)
-    }
-
-    fn detach(&self) {
-        if self.half().take().is_some() {
-            tracing::info!("kernel half: detached");
-        }
-    }
-
-    fn half(&self) -> std::sync::MutexGuard<'_, Option<KernelHalf>> {
-        self.half.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
