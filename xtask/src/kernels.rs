@@ -163,9 +163,12 @@ fn boot_all(args: &Args, kernels: &[Kernel]) -> anyhow::Result<ExitCode> {
         let archive = pack::pack_for(&folder, &common, modules, &args.only)?;
         let boot = console::read(boot(&kernel.image, &archive)?, &args.only);
         let passed = boot.parts.iter().all(|(_, outcome)| outcome.passed);
+        let file = folder.join(format!("console-{}", boot.release));
+        fs::write(&file, &boot.console)?;
         if !passed {
-            show(&folder, &boot)?;
+            show(&boot);
         }
+        ui::step(&format!("the whole console: {}", file.display()));
         ui::step(&format!(
             "{} took {}",
             boot.release,
@@ -186,22 +189,18 @@ fn boot_all(args: &Args, kernels: &[Kernel]) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The end of what a guest said in each part that failed; the whole is kept in a file.
-fn show(folder: &Path, boot: &Boot) -> anyhow::Result<()> {
+/// The end of what a guest said in each part that failed.
+fn show(boot: &Boot) {
     const LINES: usize = 100;
     const CHARACTERS: usize = 300;
-    let file = folder.join(format!("console-{}", boot.release));
-    fs::write(&file, &boot.console)?;
     for (part, _) in boot.parts.iter().filter(|(_, outcome)| !outcome.passed) {
         let lines = console::lines_of(&boot.console, *part);
-        eprintln!("==> the console's last lines of {}:", part.name());
+        ui::step(&format!("the console's last lines of {}:", part.name()));
         for line in &lines[lines.len().saturating_sub(LINES)..] {
             let line: String = line.chars().take(CHARACTERS).collect();
             eprintln!("{line}");
         }
     }
-    eprintln!("==> the whole console: {}", file.display());
-    Ok(())
 }
 
 /// Prints what the boots came to; whether it is good.

@@ -1,8 +1,8 @@
 //! Attaching the program to interfaces: driver mode, else generic mode, else none, as
 //! configured, each step on record and the outcome as the kernel itself tells it.
 
-use super::device;
 use super::program::{Program, ProgramError};
+use super::{device, vlan};
 use crate::config::Attach;
 use aya::programs::XdpMode;
 use rustix::io::Errno;
@@ -157,7 +157,13 @@ fn modes(interface: &str, wanted: Attach, notes: &mut Vec<String>) -> &'static [
             ));
             &[Mode::Generic, Mode::Driver]
         }
-        Attach::Auto => &[Mode::Driver, Mode::Generic],
+        Attach::Auto => match vlan::prefers_generic(interface) {
+            Some(why) => {
+                notes.push(why);
+                &[Mode::Generic, Mode::Driver]
+            }
+            None => &[Mode::Driver, Mode::Generic],
+        },
     }
 }
 

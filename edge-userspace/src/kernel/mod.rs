@@ -14,10 +14,12 @@ mod interfaces;
 mod load;
 pub mod memory;
 pub mod object;
+mod offload;
 mod program;
 mod pulse;
 pub mod reaper;
 pub mod sockets;
+mod vlan;
 mod worker;
 
 pub use attach::AttachError;
@@ -192,6 +194,9 @@ impl KernelHalf {
     #[must_use]
     pub fn status(&self) -> Status {
         let mut notes = self.attached.notes.clone();
+        // Now, not as it was at the attach: VLANs come and go, and so does what takes tags off.
+        let interfaces = self.attached.interfaces.iter();
+        notes.extend(interfaces.filter_map(|(name, mode)| vlan::note(name, *mode)));
         let looked = self.shared.with(|state| {
             let complete = state.settings.policy_complete != 0;
             Ok((state.keys, complete, state.program.counters()?))

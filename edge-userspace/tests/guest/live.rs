@@ -1,7 +1,8 @@
 //! Over a link that loses nothing: each client comes to what it should, at once, and each
 //! hello is counted once.
 
-use crate::clients::Offer;
+use crate::clients::{HANG, Offer};
+use crate::network::Link;
 use crate::scene::Scene;
 use edge_common::policy::{Counter, Reason};
 
@@ -10,11 +11,14 @@ const ROUNDS: usize = 4;
 fn check(mode: &'static str) {
     let scene = Scene {
         mode,
+        link: Link::Plain,
         rounds: ROUNDS,
+        patience: HANG,
         spoil: |_| {},
     };
     let account = scene.play();
-    account.print("live", mode);
+    account.show();
+    account.print_figures("live", mode);
     let faults = account.faults();
     assert!(faults.is_empty(), "{faults:#?}");
     let counted = |reason: Reason| account.count(reason.name());

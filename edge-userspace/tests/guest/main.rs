@@ -19,3 +19,4 @@ mod live;
 mod netem;
 mod network;
 mod scene;
+mod vlan;

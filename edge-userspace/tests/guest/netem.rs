@@ -1,7 +1,8 @@
 //! Over a link that loses, doubles, delays and reorders packets in both directions: no
 //! honest client is lost or refused, and none of it makes a hello count twice.
 
-use crate::network::{lacks, run};
+use crate::clients::HANG;
+use crate::network::{Link, lacks, run};
 use crate::scene::Scene;
 use crate::skip;
 
@@ -19,17 +20,20 @@ fn spoil(device: &str) {
 }
 
 fn check(mode: &'static str, test: &str) {
-    if let Some(why) = lacks("tc", "qdisc add dev lo root netem delay 1ms") {
+    if let Some(why) = lacks(&["tc qdisc add dev lo root netem delay 1ms"]) {
         skip::skipped(test, &why);
         return;
     }
     let scene = Scene {
         mode,
+        link: Link::Plain,
         rounds: ROUNDS,
+        patience: HANG,
         spoil,
     };
     let account = scene.play();
-    account.print("netem", mode);
+    account.show();
+    account.print_figures("netem", mode);
     assert!(
         account.sent_again > 0,
         "nothing was lost: netem did nothing"

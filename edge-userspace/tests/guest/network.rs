@@ -12,44 +12,95 @@ pub(crate) fn own_namespace() {
     ip("link set lo up");
 }
 
-/// The edge's end, `edge0`, and the other in the namespace of thread `client`.
-pub(crate) fn lay_link(client: i32) {
-    ip(&format!(
-        "link add edge0 type veth peer name client0 netns {client}"
-    ));
-    ip("addr add 10.9.0.1/24 dev edge0");
-    ip("addr add 2001:db8::1/64 dev edge0 nodad");
-    ip("link set edge0 up");
+/// What the edge and its clients speak over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// The veth pair itself.
+    Plain,
+    /// VLAN 5 on it, the clients' tags kept beside the packets, as veth does by default.
+    TagsAside,
+    /// VLAN 5 on it, the clients' tags in the packets.
+    TagsInside,
 }
 
-/// The clients' end, which cuts what it sends into segments, as on a wire; every
-/// post-quantum hello is longer than one.
-pub(crate) fn take_up_link() {
-    ip("addr add 10.9.0.2/24 dev client0");
-    ip("addr add 2001:db8::2/64 dev client0 nodad");
-    ip("link set client0 mtu 1400 gso_max_segs 1");
-    ip("link set client0 up");
-}
+impl Link {
+    /// The edge's end, `edge0`, and the other in the namespace of thread `client`.
+    pub(crate) fn lay(self, client: i32) {
+        ip(&format!(
+            "link add edge0 type veth peer name client0 netns {client}"
+        ));
+        ip("link set edge0 up");
+        self.address("edge0", 1);
+    }
 
-/// What this kernel lacks of what is asked for, by the tool that says so.
-pub(crate) fn lacks(program: &str, arguments: &str) -> Option<String> {
-    let arguments = arguments.to_owned();
-    let program = program.to_owned();
-    // In a namespace that ends with the thread.
-    let tried = std::thread::spawn(move || {
-        own_namespace();
-        let tried = Command::new(&program).args(arguments.split(' ')).output();
-        match tried {
-            Ok(output) if output.status.success() => None,
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.lines().next().unwrap_or_default();
-                Some(format!("`{program} {arguments}`: {said}"))
-            }
-            Err(error) => Some(format!("{program}: {error}")),
+    /// The clients' end, which cuts what it sends into segments, as on a wire; every
+    /// post-quantum hello is longer than one.
+    pub(crate) fn take_up(self) {
+        ip("link set client0 mtu 1400 gso_max_segs 1");
+        ip("link set client0 up");
+        if self == Self::TagsInside {
+            run("ethtool", "-K client0 txvlan off");
         }
+        self.address("client0", 2);
+        if self != Self::Plain {
+            ip("link set client0.5 gso_max_segs 1");
+            deaf_without_tag("client0");
+        }
+    }
+
+    fn address(self, device: &str, host: u8) {
+        let device = match self {
+            Self::Plain => device.to_owned(),
+            Self::TagsAside | Self::TagsInside => {
+                let on_top = format!("{device}.5");
+                ip(&format!(
+                    "link add link {device} name {on_top} type vlan id 5"
+                ));
+                ip(&format!("link set {on_top} up"));
+                on_top
+            }
+        };
+        ip(&format!("addr add 10.9.0.{host}/24 dev {device}"));
+        ip(&format!("addr add 2001:db8::{host}/64 dev {device} nodad"));
+    }
+}
+
+/// What comes to this device without a tag is for nobody, as behind a switch. Linux by
+/// itself would take it for the VLAN's, since the address is its own.
+fn deaf_without_tag(device: &str) {
+    let write = |file: &str| {
+        let file = format!("/proc/sys/net/{}", file.replace("DEVICE", device));
+        std::fs::write(&file, "1").unwrap_or_else(|error| panic!("{file}: {error}"));
+    };
+    write("ipv4/conf/DEVICE/rp_filter");
+    write("ipv6/conf/DEVICE/disable_ipv6");
+}
+
+/// What this kernel lacks for these commands, by the first that fails; they are tried in a
+/// namespace that ends with them.
+pub(crate) fn lacks(commands: &[&str]) -> Option<String> {
+    let tried = std::thread::scope(|scope| {
+        let tried = scope.spawn(|| {
+            own_namespace();
+            commands.iter().find_map(|command| refused(command))
+        });
+        tried.join()
     });
-    tried.join().unwrap()
+    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn refused(command: &str) -> Option<String> {
+    let mut words = command.split(' ');
+    let program = words.next().unwrap_or_default();
+    match Command::new(program).args(words).output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.lines().next().unwrap_or_default();
+            Some(format!("`{command}`: {said}"))
+        }
+        Err(error) => Some(format!("{program}: {error}")),
+    }
 }
 
 pub(crate) fn ip(arguments: &str) -> String {

@@ -1,7 +1,7 @@
 //! One edge in one namespace, its clients in another, and the account of both sides.
 
 use crate::clients::{End, Kind, Known, Offer, connect_all};
-use crate::network::{lay_link, own_namespace, segments_sent_again, take_up_link};
+use crate::network::{Link, own_namespace, segments_sent_again};
 use crate::process::{Daemon, Place};
 use aya::Ebpf;
 use aya::programs::{Xdp, XdpMode};
@@ -11,13 +11,16 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// What a scene differs in.
 pub(crate) struct Scene {
     /// `kernel.attach`.
     pub(crate) mode: &'static str,
+    pub(crate) link: Link,
     /// Clients of each kind.
     pub(crate) rounds: usize,
+    pub(crate) patience: Duration,
     /// Done to each end of the link, by its name, when it stands.
     pub(crate) spoil: fn(&str),
 }
@@ -26,6 +29,8 @@ pub(crate) struct Scene {
 pub(crate) struct Account {
     pub(crate) ends: Vec<(Kind, End)>,
     counters: BTreeMap<String, u64>,
+    /// What the kernel half's status says of itself.
+    pub(crate) notes: String,
     /// Segments that the clients' side sent again.
     pub(crate) sent_again: u64,
 }
@@ -42,7 +47,7 @@ impl Scene {
                 tell_client.send(rustix::thread::gettid()).unwrap();
                 // The other side's panic shows as a closed channel; ours as one there.
                 let known = known_is.recv().expect("the edge stands");
-                take_up_link();
+                self.link.take_up();
                 (self.spoil)("client0");
                 let _stub = stub();
                 let ends = connect_all(&known, self.rounds);
@@ -52,24 +57,32 @@ impl Scene {
             let edge = scope.spawn(move || {
                 own_namespace();
                 let client = client_is.recv().expect("the clients' side stands");
-                lay_link(client.as_raw_nonzero().get());
+                self.link.lay(client.as_raw_nonzero().get());
                 (self.spoil)("edge0");
                 let place = place(self.mode);
                 let key = place.new_key("alice");
                 let daemon = place.start();
                 let file = place.path().join("cert.pem");
                 let certificate = CertificateDer::from_pem_file(file).unwrap();
-                assert_eq!(daemon.status()["kernel"]["mode"], self.mode);
-                tell_known.send(Known { certificate, key }).unwrap();
+                let kernel = daemon.status()["kernel"].take();
+                assert_eq!(kernel["mode"], self.mode);
+                let patience = self.patience;
+                let known = Known {
+                    certificate,
+                    key,
+                    patience,
+                };
+                tell_known.send(known).unwrap();
                 let _ = done_is.recv();
                 let counters = counters(&daemon);
                 daemon.stop();
-                counters
+                (counters, kernel["notes"].to_string())
             });
             let (clients, edge) = (clients.join(), edge.join());
             let (ends, sent_again) = clients.unwrap_or_else(|p| std::panic::resume_unwind(p));
-            let counters = edge.unwrap_or_else(|p| std::panic::resume_unwind(p));
+            let (counters, notes) = edge.unwrap_or_else(|p| std::panic::resume_unwind(p));
             Account {
+                notes,
                 ends,
                 counters,
                 sent_again,
@@ -93,7 +106,7 @@ fn stub() -> Ebpf {
 fn place(mode: &str) -> Place {
     let place = Place::new();
     place.configure(|text| {
-        text.replace("\"off\"", &format!("\"{mode}\""))
+        text.replace("\"off\"", &format!("\"{mode}\"\ninterfaces = [\"edge0\"]"))
             .replacen(
                 "\"127.0.0.1:0\"",
                 "\"10.9.0.1:443\", \"[2001:db8::1]:443\"",
@@ -176,13 +189,17 @@ impl Account {
     }
 
     /// The counters that are not 0, to be read.
-    pub(crate) fn print(&self, scene: &str, mode: &str) {
-        let honest = self.connections(&[Offer::Good, Offer::Nothing]);
+    pub(crate) fn show(&self) {
         let told = self.counters.iter().filter(|(_, value)| **value != 0);
         let told: Vec<_> = told
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         println!("counters {}", told.join(", "));
+    }
+
+    /// The figures of a scene that has some.
+    pub(crate) fn print_figures(&self, scene: &str, mode: &str) {
+        let honest = self.connections(&[Offer::Good, Offer::Nothing]);
         for (name, value) in [
             ("connections", self.ends.len() as u64),
             ("honest", honest),

@@ -4,6 +4,7 @@ use super::Check;
 use crate::capabilities;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// Verified from here on: `bpf_xdp_load_bytes`, `bpf_loop`, BPF links.
 const LOWEST: [u32; 2] = [6, 1];
@@ -17,6 +18,7 @@ pub(super) fn checks() -> Vec<Check> {
         btf(Path::new("/sys/kernel/btf/vmlinux")),
         jit(&read("/proc/sys/net/core/bpf_jit_enable")),
         bpffs(&read("/proc/self/mounts")),
+        socket_destroy(&build_options(&release)),
         capabilities(&read("/proc/self/status")),
         memlock(&read("/proc/self/limits"), &release),
     ]
@@ -90,6 +92,44 @@ fn bpffs(mounts: &str) -> Check {
             "mount -t bpf bpf /sys/fs/bpf",
         )
     }
+}
+
+/// With it the daemon frees the sockets of refused clients that never acknowledge; without it
+/// they wait for the kernel's own timeouts.
+fn socket_destroy(options: &str) -> Check {
+    const NAME: &str = "socket destroy";
+    const OPTION: &str = "CONFIG_INET_DIAG_DESTROY";
+    if options.lines().any(|line| line == format!("{OPTION}=y")) {
+        Check::good(NAME, format!("{OPTION} is on"))
+    } else if options.is_empty() {
+        let found = format!(
+            "cannot be told: neither /proc/config.gz nor /boot/config-*; {OPTION} frees the \
+             sockets of refused clients that never acknowledge"
+        );
+        Check::optional(NAME, found, "modprobe configs")
+    } else {
+        let found = format!(
+            "{OPTION} is off: sockets of refused clients that never acknowledge stay until the \
+             kernel gives them up"
+        );
+        Check::optional(
+            NAME,
+            found,
+            "apt-get install -y linux-image-amd64 && reboot",
+        )
+    }
+}
+
+/// What the running kernel was built with; empty when it does not tell.
+fn build_options(release: &str) -> String {
+    let file = Path::new("/boot").join(format!("config-{release}"));
+    fs::read_to_string(file).unwrap_or_else(|_| {
+        let unpacked = Command::new("zcat").arg("/proc/config.gz").output();
+        unpacked.map_or_else(
+            |_| String::new(),
+            |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    })
 }
 
 fn capabilities(status: &str) -> Check {
@@ -205,6 +245,20 @@ mod tests {
     #[test]
     fn an_absent_btf_is_bad() {
         assert_eq!(btf(Path::new("/nowhere/vmlinux")).state, State::Bad);
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_free_sockets_is_worth_a_note() {
+        let state = |options| socket_destroy(options).state;
+        assert_eq!(
+            state("CONFIG_A=y\nCONFIG_INET_DIAG_DESTROY=y\n"),
+            State::Good
+        );
+        assert_eq!(
+            state("# CONFIG_INET_DIAG_DESTROY is not set\n"),
+            State::Optional
+        );
+        assert_eq!(state(""), State::Optional);
     }
 
     #[test]

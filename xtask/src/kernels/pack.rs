@@ -22,7 +22,7 @@ pub(super) struct Binaries {
 const TOOLS: [&str; 4] = ["ip", "tc", "ss", "ethtool"];
 
 /// A part of this many seconds hangs: under emulation all of them take some tens.
-const PART_S: u32 = 150;
+const PART_S: u32 = 200;
 
 impl Binaries {
     pub(super) fn build() -> anyhow::Result<Self> {
