@@ -24,11 +24,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// What setup installs for this.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
     ("dpkg-deb", "dpkg"),
     ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
 ];
 
 /// Debian's series that are booted unless others are named: the floor, and the current
@@ -41,7 +42,8 @@ const HANG: Duration = Duration::from_secs(420);
 /// Run the packet fixtures and a live edge on other kernels, in qemu
 #[derive(clap::Args)]
 #[command(after_help = "\
-Needs Debian's apt-get and x86-64, and the packages qemu-system-x86, busybox-static, iproute2.
+Needs Debian's apt-get and x86-64, and the packages qemu-system-x86, busybox-static, iproute2,
+ethtool.
 A part that needs what a kernel lacks is skipped by name; on Debian's kernels, which have it
 all, that is a failure.
 

@@ -79,7 +79,7 @@ pub(crate) const TOOLS: [Tool; 7] = [
 ];
 
 /// Needed by `cargo xtask ci` alone.
-pub(crate) const CI_TOOLS: [Tool; 6] = [
+pub(crate) const CI_TOOLS: [Tool; 7] = [
     Tool {
         name: "cargo-deny",
         command: &["cargo-deny", "--version"],
@@ -103,6 +103,12 @@ pub(crate) const CI_TOOLS: [Tool; 6] = [
         command: &["busybox"],
         purpose: "the first process of those kernels",
         source: Debian("busybox-static"),
+    },
+    Tool {
+        name: "ethtool",
+        command: &["ethtool", "--version"],
+        purpose: "the tests in those kernels set up VLANs with it",
+        source: Debian("ethtool"),
     },
     Tool {
         name: "Node.js",
