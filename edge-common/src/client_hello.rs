@@ -22,6 +22,8 @@ pub trait Source {
     fn u8(&self, at: u32) -> Option<u8>;
     /// The two bytes at `at`, the first highest.
     fn be16(&self, at: u32) -> Option<u16>;
+    /// The four bytes at `at`, the first highest.
+    fn be32(&self, at: u32) -> Option<u32>;
     /// The eight bytes at `at`, the first lowest.
     fn le64(&self, at: u32) -> Option<u64>;
     /// The 56 bytes at `at` in words of eight, the first lowest.
@@ -54,6 +56,12 @@ impl Source for [u8] {
     fn be16(&self, at: u32) -> Option<u16> {
         let bytes = self.get(at as usize..)?.first_chunk()?;
         Some(u16::from_be_bytes(*bytes))
+    }
+
+    #[inline]
+    fn be32(&self, at: u32) -> Option<u32> {
+        let bytes = self.get(at as usize..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*bytes))
     }
 
     #[inline]
@@ -113,7 +121,7 @@ const HANDSHAKE_CLIENT_HELLO: u8 = 1;
 const MAX_RECORD: u32 = 1 << 14;
 const MAX_SESSION_ID: u32 = 32;
 /// RFC 7301 section 3.1.
-const EXTENSION_ALPN: u16 = 16;
+const EXTENSION_ALPN: u32 = 16;
 
 /// What the scanner is to read next.
 mod phase {
@@ -411,10 +419,10 @@ impl ClientHello {
         if self.at + 4 > self.end {
             return Err(Scanned::Malformed);
         }
-        let kind = source.be16(self.at).ok_or(Scanned::Incomplete)?;
-        let length = u32::from(source.be16(self.at + 2).ok_or(Scanned::Incomplete)?);
+        let header = source.be32(self.at).ok_or(Scanned::Incomplete)?;
+        let length = header & 0xffff;
         self.count_item()?;
-        if kind == EXTENSION_ALPN {
+        if header >> 16 == EXTENSION_ALPN {
             if self.flags & SAW_ALPN != 0 {
                 // RFC 8446 section 4.2: no two extensions of one type.
                 return Err(Scanned::Malformed);

@@ -95,11 +95,12 @@ fn decide(scratch: &mut Scratch, settings: &Settings, token: Option<Token>) -> R
     if outcome != FOUND && outcome != ABSENT {
         return undecided(outcome);
     }
-    let Some(now_s) = maps::now_s(settings, scratch.monotonic_ns) else {
+    let Some(clock) = maps::clock(settings, scratch.monotonic_ns) else {
         // Without a clock nothing that was seen can be held against anyone.
         return Reason::HeartbeatStale;
     };
     if outcome == FOUND {
+        let now_s = maps::unix_s(clock, scratch.monotonic_ns);
         return with_token(scratch, settings, token, now_s);
     }
     let reason = if scratch.record.hello.offers_acme() {

@@ -208,16 +208,22 @@ pub(crate) fn monotonic_ns() -> u64 {
     unsafe { bpf_ktime_get_coarse_ns() }
 }
 
-/// Unix time in seconds, or nothing when the daemon's heartbeat is too old.
+/// The clock, or nothing when the daemon's heartbeat is too old.
 #[inline(always)]
-pub(crate) fn now_s(settings: &Settings, monotonic_ns: u64) -> Option<u64> {
+pub(crate) fn clock(settings: &Settings, monotonic_ns: u64) -> Option<&'static Clock> {
     let clock = CLOCK.get(0)?;
     // The coarse clock may lag the heartbeat by a tick: a beat from "ahead" is fresh.
     let age = monotonic_ns.wrapping_sub(clock.heartbeat_ns) as i64;
     if clock.heartbeat_ns == 0 || age > settings.heartbeat_max_age_ns as i64 {
         return None;
     }
-    Some(monotonic_ns.wrapping_add(clock.unix_offset_ns) / 1_000_000_000)
+    Some(clock)
+}
+
+/// Unix time in seconds.
+#[inline(always)]
+pub(crate) fn unix_s(clock: &Clock, monotonic_ns: u64) -> u64 {
+    monotonic_ns.wrapping_add(clock.unix_offset_ns) / 1_000_000_000
 }
 
 /// The policy map as the shared judge sees it.

@@ -77,6 +77,11 @@ impl Source for Payload {
     }
 
     #[inline(always)]
+    fn be32(&self, at: u32) -> Option<u32> {
+        Some(u32::from_be(packet::read_u32(self.reach(at, 4)?)))
+    }
+
+    #[inline(always)]
     fn le64(&self, at: u32) -> Option<u64> {
         Some(packet::read_u64(self.reach(at, 8)?))
     }
@@ -143,6 +148,11 @@ impl Source for Buffer {
     #[inline(always)]
     fn be16(&self, at: u32) -> Option<u16> {
         Some(packet::read_be16(self.reach(at, 2)?))
+    }
+
+    #[inline(always)]
+    fn be32(&self, at: u32) -> Option<u32> {
+        Some(u32::from_be(packet::read_u32(self.reach(at, 4)?)))
     }
 
     #[inline(always)]
