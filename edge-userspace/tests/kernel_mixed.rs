@@ -375,6 +375,7 @@ fn nobody_is_lost_when_segments_are() {
         expected.of(|e| &e.hellos),
         "the capture's hellos"
     );
+    assert!(counters.of(Reason::OtherEtherType) > 0, "nothing was lost");
     // A hello whose end came first is given up, or its beginning waits for an end that the
     // stack has already: userspace decides on both.
     let refused = counters.verdicts(Verdict::Reject);

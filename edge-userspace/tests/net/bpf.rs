@@ -60,7 +60,7 @@ pub(crate) fn pop_tag() -> Loaded {
     load(&[call(19), set(0, NEXT), EXIT])
 }
 
-/// Loses so many frames of 1,000: `bpf_get_prandom_u32() % 1000 < lost`.
+/// Loses so many frames of 1,000 that come in: `bpf_get_prandom_u32() % 1000 < lost`.
 pub(crate) fn lose(lost: u32) -> Loaded {
     load(&[
         call(7),
@@ -69,6 +69,29 @@ pub(crate) fn lose(lost: u32) -> Loaded {
         set(0, NEXT),
         EXIT,
         set(0, DROP),
+        EXIT,
+    ])
+}
+
+/// Spoils so many frames of 1,000 that go out, so that nobody knows what is in them. A sender
+/// learns of frames that are dropped here, and sends them again at once; of these it does not.
+pub(crate) fn spoil(spoilt: u32) -> Loaded {
+    /// IEEE Std 802: for experiments, unknown to every stack.
+    const ETHER_TYPE: u16 = 0x88b5;
+    load(&[
+        instruction(0xbf, 0x16, 0, 0), // r6 = r1
+        call(7),
+        instruction(0x94, 0, 0, 1000),          // w0 %= 1000
+        instruction(0x35, 0, 8, spoilt as i32), // if r0 >= spoilt, skip eight
+        instruction(0x6a, 10, -8, ETHER_TYPE.to_be().into()), // u16 at r10 - 8
+        instruction(0xbf, 0x61, 0, 0),          // r1 = r6
+        set(2, 12),
+        instruction(0xbf, 0xa3, 0, 0), // r3 = r10
+        instruction(0x07, 3, 0, -8),   // r3 -= 8
+        set(4, 2),
+        set(5, 0),
+        call(9), // bpf_skb_store_bytes
+        set(0, NEXT),
         EXIT,
     ])
 }

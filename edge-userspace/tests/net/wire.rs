@@ -84,7 +84,7 @@ fn prefix_v6(group: u16, index: u32) -> IpAddr {
 pub(crate) struct Conditions {
     /// The VLAN that every frame between the two is tagged with.
     pub(crate) vlan: Option<u16>,
-    /// Of 1,000 frames towards the server this many are lost before it sees them.
+    /// Of 1,000 frames towards the server this many are spoilt before it sees them.
     pub(crate) lost_before: u32,
     /// Of 1,000 frames that the server's XDP program has passed this many are lost before
     /// its stack sees them: the client sends again what the program has seen.
@@ -134,7 +134,7 @@ impl Wire {
                 }
                 // The last one attached is the last to see a frame.
                 if interface == CLIENT_INTERFACE && lost_before > 0 {
-                    let program = bpf::lose(lost_before);
+                    let program = bpf::spoil(lost_before);
                     links.push(bpf::attach(&program, interface, Direction::Egress));
                 }
                 if let Some(tag) = vlan {
