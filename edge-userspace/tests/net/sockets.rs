@@ -17,6 +17,22 @@ const LISTEN: u8 = 10;
 
 /// Every socket at the edge's port, the listening ones left out.
 pub(crate) fn sockets() -> Vec<Socket> {
+    let all = table().into_iter();
+    all.filter(|(local, socket)| local.port() == PORT && socket.state != LISTEN)
+        .map(|(_, socket)| socket)
+        .collect()
+}
+
+/// Every socket that has, or had, a connection to the edge's port.
+pub(crate) fn sockets_to_edge() -> Vec<Socket> {
+    let all = table().into_iter();
+    all.map(|(_, socket)| socket)
+        .filter(|socket| socket.peer.port() == PORT)
+        .collect()
+}
+
+/// Every socket, with its own address.
+fn table() -> Vec<(SocketAddr, Socket)> {
     let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
     let texts = tables.map(|table| std::fs::read_to_string(table).unwrap());
     let lines = texts.iter().flat_map(|text| text.lines().skip(1));
@@ -30,10 +46,8 @@ pub(crate) fn sockets() -> Vec<Socket> {
                 state: u8::from_str_radix(fields[3], 16).unwrap(),
                 unread_bytes: u32::from_str_radix(unread, 16).unwrap(),
             };
-            (local.port(), socket)
+            (local, socket)
         })
-        .filter(|(port, socket)| *port == PORT && socket.state != LISTEN)
-        .map(|(_, socket)| socket)
         .collect()
 }
 
