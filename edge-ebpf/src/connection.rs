@@ -6,7 +6,7 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::{bpf_sock_tuple, tcphdr},
+    bindings::{bpf_sock, bpf_sock_tuple, tcphdr},
     helpers::generated::{bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie},
     programs::XdpContext,
 };
@@ -16,6 +16,7 @@ use crate::scratch::Scratch;
 
 /// include/net/tcp_states.h
 const TCP_LISTEN: u32 = 10;
+const TCP_NEW_SYN_RECV: u32 = 12;
 /// include/uapi/linux/bpf.h: the namespace of the device.
 const BPF_F_CURRENT_NETNS: u64 = u64::MAX;
 /// Source and destination address, source and destination port.
@@ -35,12 +36,44 @@ pub(crate) enum Connection {
 /// Looks the connection up (Linux 5.2 for the cookie).
 #[inline(always)]
 pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch) -> Connection {
+    let socket = find(ctx, scratch);
+    if socket.is_null() {
+        return Connection::NoListener;
+    }
+    let is_listener = state_of(socket) == TCP_LISTEN;
+    let known = !is_listener || has_cookie(ctx, scratch, socket.cast());
+    // SAFETY: it was returned by the look-up, and is released once.
+    unsafe { bpf_sk_release(socket.cast()) };
+    if known {
+        Connection::Known
+    } else {
+        Connection::None
+    }
+}
+
+/// Whether the server has no more than a request socket: it is still at the connection's
+/// first byte, whatever has been sent since.
+#[inline(always)]
+pub(crate) fn is_requested(ctx: &XdpContext, scratch: &mut Scratch) -> bool {
+    let socket = find(ctx, scratch);
+    if socket.is_null() {
+        return false;
+    }
+    let is_requested = state_of(socket) == TCP_NEW_SYN_RECV;
+    // SAFETY: as above.
+    unsafe { bpf_sk_release(socket.cast()) };
+    is_requested
+}
+
+/// What is returned and is not null must be released.
+#[inline(always)]
+fn find(ctx: &XdpContext, scratch: &mut Scratch) -> *mut bpf_sock {
     let flow = &scratch.record.flow;
-    let socket = if scratch.is_ipv6 != 0 {
+    if scratch.is_ipv6 != 0 {
         // A flow key begins as the tuple does.
         let tuple = (&raw const *flow).cast_mut().cast::<bpf_sock_tuple>();
         // SAFETY: the context is the program's own, the tuple is in a map and as long as
-        // is said. What is returned is released below.
+        // is said.
         unsafe {
             bpf_skc_lookup_tcp(
                 ctx.as_ptr(),
@@ -64,20 +97,13 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch) -> Connection {
                 0,
             )
         }
-    };
-    if socket.is_null() {
-        return Connection::NoListener;
     }
+}
+
+#[inline(always)]
+fn state_of(socket: *mut bpf_sock) -> u32 {
     // SAFETY: not null, and held until it is released.
-    let is_listener = unsafe { (&raw const (*socket).state).read_volatile() } == TCP_LISTEN;
-    let known = !is_listener || has_cookie(ctx, scratch, socket.cast());
-    // SAFETY: it was returned by the look-up, and is released once.
-    unsafe { bpf_sk_release(socket.cast()) };
-    if known {
-        Connection::Known
-    } else {
-        Connection::None
-    }
+    unsafe { (&raw const (*socket).state).read_volatile() }
 }
 
 #[inline(always)]

@@ -63,6 +63,7 @@ pub(crate) fn take(scratch: &mut Scratch) -> Result<bool, Contended> {
 
 /// Puts the scratch memory's record into the table: into the connection's place, or into
 /// one that is free or was touched longest ago. `WITH_SCAN`: the scan under way too.
+/// One refused connection does not push out another whose socket still stands.
 #[inline(always)]
 pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Contended> {
     let Some(set) = set(scratch.set) else {
@@ -97,6 +98,10 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
                 // SAFETY: as above.
                 evicted = unsafe { (&raw const (*old).state).read_volatile() };
             }
+        }
+        if evicted == state::REJECTED && scratch.record.state >= state::REJECTED {
+            unlock(set, held);
+            return Err(Contended);
         }
         if WITH_SCAN {
             copy::<SLOT_WORDS>(record, slot);

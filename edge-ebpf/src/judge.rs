@@ -72,10 +72,13 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
     } else {
         record.next = end;
     }
-    // When the place is contended the verdict stands and is forgotten: a retransmission is
-    // judged again.
     packet::forget(scratch);
-    let _ = flows::put::<false>(scratch);
+    // Without a place the verdict stands and is forgotten: a retransmission is judged
+    // again. A refused connection that cannot be remembered is ended at the server at
+    // once, for nobody would come back to it.
+    if flows::put::<false>(scratch).is_err() {
+        scratch.errand = Errand::ResetServer as u32;
+    }
     packet::forget(scratch);
     count(scratch.record.reason);
     count(Counter::Hellos as u32);
