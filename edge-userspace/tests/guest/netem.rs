@@ -2,9 +2,8 @@
 //! honest client is lost or refused, and none of it makes a hello count twice.
 
 use crate::clients::HANG;
-use crate::network::{Link, lacks, run};
+use crate::network::{Link, VETH, can, run};
 use crate::scene::Scene;
-use crate::skip;
 
 /// Of each of the twelve kinds.
 const ROUNDS: usize = 25;
@@ -20,8 +19,7 @@ fn spoil(device: &str) {
 }
 
 fn check(mode: &'static str, test: &str) {
-    if let Some(why) = lacks(&["tc qdisc add dev lo root netem delay 1ms"]) {
-        skip::skipped(test, &why);
+    if !can(test, &[VETH, "tc qdisc add dev lo root netem delay 1ms"]) {
         return;
     }
     let scene = Scene {

@@ -1,6 +1,7 @@
 //! Two network namespaces and a veth pair between them, on the threads of one test. What a
 //! kernel has no module for is told before anything depends on it.
 
+use crate::skip;
 use std::process::Command;
 
 /// The edge's addresses, with the port that it listens on: the namespace is the test's own.
@@ -76,9 +77,21 @@ fn deaf_without_tag(device: &str) {
     write("ipv6/conf/DEVICE/disable_ipv6");
 }
 
+/// Needed by every scene.
+pub(crate) const VETH: &str = "ip link add probe0 type veth peer name probe1";
+
+/// Whether this kernel has what these commands need; if not, `test` is told as skipped.
+pub(crate) fn can(test: &str, commands: &[&str]) -> bool {
+    let lacking = lacks(commands);
+    if let Some(why) = &lacking {
+        skip::skipped(test, why);
+    }
+    lacking.is_none()
+}
+
 /// What this kernel lacks for these commands, by the first that fails; they are tried in a
 /// namespace that ends with them.
-pub(crate) fn lacks(commands: &[&str]) -> Option<String> {
+fn lacks(commands: &[&str]) -> Option<String> {
     let tried = std::thread::scope(|scope| {
         let tried = scope.spawn(|| {
             own_namespace();

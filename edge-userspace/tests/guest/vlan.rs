@@ -1,22 +1,11 @@
 //! Clients in a VLAN, their tags in the packets or beside them.
 
 use crate::clients::{End, HANG, Offer};
-use crate::network::{Link, lacks};
+use crate::network::{Link, VETH, can};
 use crate::scene::{Account, Scene};
-use crate::skip;
 use std::time::Duration;
 
-/// Whether there are VLANs here; if not, `test` is told as skipped.
-fn can(test: &str) -> bool {
-    let lacking = lacks(&[
-        "ip link add probe0 type veth peer name probe1",
-        "ip link add link probe0 name probe0.5 type vlan id 5",
-    ]);
-    if let Some(why) = &lacking {
-        skip::skipped(test, why);
-    }
-    lacking.is_none()
-}
+const NEEDED: [&str; 2] = [VETH, "ip link add link probe0 name probe0.5 type vlan id 5"];
 
 fn play(mode: &'static str, link: Link, patience: Duration) -> Account {
     let scene = Scene {
@@ -34,7 +23,7 @@ fn play(mode: &'static str, link: Link, patience: Duration) -> Account {
 #[test]
 fn refused_clients_are_told_in_their_vlan() {
     needs_kernel!();
-    if !can("vlan::refused_clients_are_told_in_their_vlan") {
+    if !can("vlan::refused_clients_are_told_in_their_vlan", &NEEDED) {
         return;
     }
     for (mode, link) in [
@@ -54,7 +43,10 @@ fn refused_clients_are_told_in_their_vlan() {
 #[test]
 fn what_driver_mode_cannot_tell_refused_clients_is_said() {
     needs_kernel!();
-    if !can("vlan::what_driver_mode_cannot_tell_refused_clients_is_said") {
+    if !can(
+        "vlan::what_driver_mode_cannot_tell_refused_clients_is_said",
+        &NEEDED,
+    ) {
         return;
     }
     // The refused ones wait for nothing.
