@@ -27,6 +27,16 @@ pub(crate) enum Seen {
     New,
 }
 
+/// A connection with these addresses begins: the old one is history. Unless it is a late
+/// copy of its own SYN.
+#[inline(always)]
+pub(crate) fn opened(scratch: &mut Scratch) {
+    let is_ours = matches!(flows::take(scratch), Ok(true));
+    if is_ours && scratch.sequence.wrapping_add(1) != scratch.record.first {
+        flows::forget(scratch);
+    }
+}
+
 /// A segment without payload.
 #[inline(always)]
 pub(crate) fn bare(scratch: &mut Scratch) -> Step {
@@ -51,9 +61,9 @@ pub(crate) fn bare(scratch: &mut Scratch) -> Step {
     Ok(Next::Answer)
 }
 
-/// A segment with payload. `may_begin`: its first bytes could be a hello's.
+/// A segment with payload. `is_hello`: it begins as a hello does.
 #[inline(always)]
-pub(crate) fn payload(scratch: &mut Scratch, may_begin: bool) -> Seen {
+pub(crate) fn payload(scratch: &mut Scratch, is_hello: bool) -> Seen {
     match flows::take(scratch) {
         Ok(true) => {}
         Ok(false) => {
@@ -72,7 +82,7 @@ pub(crate) fn payload(scratch: &mut Scratch, may_begin: bool) -> Seen {
         state::JUDGED => {
             if offset < record.hello_bytes {
                 Seen::Step(Err(Reason::Retransmitted))
-            } else if may_begin {
+            } else if is_hello {
                 Seen::Step(Err(Reason::HelloAgain))
             } else {
                 Seen::Step(Err(Reason::NotHello))

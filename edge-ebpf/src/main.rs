@@ -38,7 +38,7 @@ mod source;
 
 use aya_ebpf::{bindings::xdp_action::XDP_PASS, macros::xdp, programs::XdpContext};
 use connection::Connection;
-use edge_common::client_hello::Scanned;
+use edge_common::client_hello::{Scanned, Source as _};
 use edge_common::flow::state;
 use edge_common::policy::{Counter, Reason, Settings};
 use maps::{Next, count};
@@ -117,6 +117,11 @@ pub fn edge_pass(_ctx: XdpContext) -> u32 {
     XDP_PASS
 }
 
+/// Where a handshake record tells the type of its message, and that of a ClientHello
+/// (RFC 8446 section 4).
+const TYPE_AT: u32 = 5;
+const CLIENT_HELLO: u8 = 1;
+
 /// What a program comes to: it is the packet's last, or another goes on.
 pub(crate) type Step = Result<Next, Reason>;
 
@@ -152,8 +157,7 @@ fn segment(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
     match segment {
         Segment::Syn => {
             if is_known {
-                // A new connection with the same addresses: the old one is history.
-                flows::forget(scratch);
+                known::opened(scratch);
             }
             Err(if scratch.payload_bytes == 0 {
                 Reason::NoPayload
@@ -182,7 +186,8 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
         None => true,
     };
     if is_known {
-        match known::payload(scratch, may_begin) {
+        let is_hello = may_begin && source.u8(TYPE_AT) == Some(CLIENT_HELLO);
+        match known::payload(scratch, is_hello) {
             // A hello of a connection that is not known any more.
             known::Seen::New => {}
             known::Seen::Step(step) => return step,

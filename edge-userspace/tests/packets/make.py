@@ -509,16 +509,25 @@ def flows():
              [step(good_first, "hello_begun"), step(at(150, GOOD[150:] + record(bytes(100), 23)), "accepted", resumed=True),
               step(at(end, record(bytes(100), 23)), "retransmitted")])
 
-    syn = frame(b"", flags=SYN, seq=SEQ - 1)
+    # A new connection begins elsewhere.
+    new = SEQ + 5000
+    syn = frame(b"", flags=SYN, seq=new - 1)
     sequence("flows", "a new connection after one that was accepted",
-             [step(frame(GOOD), "accepted"), step(syn, "no_payload"), step(frame(BAD), "tag_wrong", output=answer("alert", len(BAD)))])
+             [step(frame(GOOD), "accepted"), step(syn, "no_payload"), step(frame(PLAIN, seq=new), "no_token")])
     sequence("flows", "a new connection after half a hello",
-             [begun, step(syn, "no_payload"), step(second, "not_hello"), step(frame(GOOD), "accepted")])
+             [begun, step(syn, "no_payload"), step(second, "not_hello"), step(frame(GOOD, seq=new), "accepted")])
     sequence("flows", "a new connection after one that was refused",
-             [step(frame(BAD), "tag_wrong", output=answer("alert", len(BAD))), step(syn, "no_payload"), step(frame(GOOD), "accepted"),
-              step(at(end, record(bytes(10), 23)), "not_hello")])
-    sequence("flows", "a SYN with data in the middle",
-             [step(good_first, "hello_begun"), step(frame(GOOD, flags=SYN, seq=SEQ - 1), "syn_payload"), step(good_second, "not_hello")])
+             [step(frame(BAD), "tag_wrong", output=answer("alert", len(BAD))), step(syn, "no_payload"), step(frame(GOOD, seq=new), "accepted"),
+              step(frame(record(bytes(10), 23), seq=new + len(GOOD)), "not_hello")])
+    own = frame(b"", flags=SYN, seq=SEQ - 1)
+    sequence("flows", "the connection's own SYN comes late",
+             [step(frame(GOOD), "accepted"), step(own, "no_payload"), step(frame(GOOD), "retransmitted")],
+             "a delayed duplicate: the hello is not counted again")
+    sequence("flows", "the connection's own SYN comes amid the hello",
+             [step(good_first, "hello_begun"), step(own, "no_payload"), step(good_second, "accepted", resumed=True)])
+    sequence("flows", "its own SYN with data in the middle",
+             [step(good_first, "hello_begun"), step(frame(GOOD, flags=SYN, seq=SEQ - 1), "syn_payload"),
+              step(good_second, "accepted", resumed=True)])
     sequence("flows", "another client port is another connection",
              [begun, step(at(150, BAD[150:], sport=50001), "not_hello"), step(at(0, GOOD, sport=50001), "accepted"), refused])
     sequence("flows", "another server port is another connection",
@@ -558,8 +567,8 @@ def flows():
              [begun, step(second[:-1], "not_linear", resumed=True), step(second, "retransmitted")])
     twice = record(message([b"h2", token(flip=1)])[:100]) + record(message([b"h2", token(flip=1)])[100:])
     sequence("flows", "two records, cut at their border",
-             [step(at(0, twice[:105]), "record_fragmented"), step(at(105, twice[105:]), "hello_again")],
-             "the second record begins as a hello does")
+             [step(at(0, twice[:105]), "record_fragmented"), step(at(105, twice[105:]), "not_hello")],
+             "a handshake record, but no hello begins in it")
     sequence("flows", "a stale heartbeat at the second segment",
              [begun, step(second, "heartbeat_stale", resumed=True)], heartbeat="stale")
     many = hello([*[b"x"] * 186, token(flip=1)])

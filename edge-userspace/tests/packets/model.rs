@@ -166,7 +166,11 @@ impl Model {
             Err(reason) => return Expected::pass(reason),
         };
         if segment.flags & SYN != 0 {
-            self.flows.remove(&segment.flow);
+            // Not by a late copy of the connection's own SYN.
+            let is_own = |entry: &Entry| segment.sequence.wrapping_add(1) == entry.first;
+            if !self.flows.get(&segment.flow).is_some_and(is_own) {
+                self.flows.remove(&segment.flow);
+            }
             return Expected::pass(if segment.payload_bytes == 0 {
                 Reason::NoPayload
             } else {
@@ -191,7 +195,7 @@ impl Model {
                 let offset = segment.sequence.wrapping_sub(entry.first);
                 Expected::pass(if offset < entry.end.wrapping_sub(entry.first) {
                     Reason::Retransmitted
-                } else if may_begin(&segment) {
+                } else if may_begin(&segment) && segment.payload.get(5) == Some(&1) {
                     Reason::HelloAgain
                 } else {
                     Reason::NotHello
