@@ -4,6 +4,7 @@
 //! `EDGE_MIXED_CONNECTIONS=10000` makes each test that long (an ordinary run: 300).
 
 mod counters;
+#[macro_use]
 mod net;
 #[macro_use]
 mod skip;
@@ -326,6 +327,7 @@ fn nobody_is_lost_and_all_are_counted_once_in_generic_mode() {
 #[test]
 fn nobody_is_lost_and_all_are_counted_once_in_a_vlan() {
     needs_kernel!();
+    needs_tcx!();
     for mode in ["driver", "generic"] {
         let conditions = Conditions {
             vlan: Some(7),
@@ -344,6 +346,7 @@ fn nobody_is_lost_and_all_are_counted_once_in_a_vlan() {
 #[test]
 fn what_is_sent_again_is_counted_once() {
     needs_kernel!();
+    needs_tcx!();
     for mode in ["driver", "generic"] {
         let conditions = Conditions {
             lost_behind: 30,
@@ -359,6 +362,7 @@ fn what_is_sent_again_is_counted_once() {
 #[test]
 fn nobody_is_lost_when_segments_are() {
     needs_kernel!();
+    needs_tcx!();
     let conditions = Conditions {
         lost_before: 30,
         ..Conditions::default()

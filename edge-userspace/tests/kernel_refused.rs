@@ -2,6 +2,7 @@
 //! understands, and a second later neither end has a socket for it.
 
 mod counters;
+#[macro_use]
 mod net;
 #[macro_use]
 mod skip;
@@ -100,6 +101,7 @@ fn a_bad_tokens_client_is_told_and_nothing_stays_in_generic_mode() {
 #[test]
 fn a_bad_tokens_client_is_told_and_nothing_stays_in_a_vlan() {
     needs_kernel!();
+    needs_tcx!();
     for mode in ["driver", "generic"] {
         let conditions = Conditions {
             vlan: Some(7),

@@ -2,7 +2,9 @@
 //! kernels that have neither VLAN interfaces nor netem. Attached by TCX (Linux 6.6), which
 //! lies between the XDP program and the stack. Not here: the edge's own program.
 
+use super::namespace::Namespace;
 use super::system::{self, Attributes};
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 /// A loaded program.
@@ -136,6 +138,18 @@ impl Attributes for Create {}
 
 /// Attaches behind the programs that are there, in the calling thread's namespace.
 pub(crate) fn attach(program: &Loaded, interface: &str, direction: Direction) -> Link {
+    try_attach(program, interface, direction).unwrap()
+}
+
+/// Why no such program can be attached on this kernel, if so.
+pub(crate) fn permitted() -> Result<(), String> {
+    let tried = Namespace::new().run(|| try_attach(&pop_tag(), "lo", Direction::Ingress));
+    tried
+        .map(drop)
+        .map_err(|error| format!("needs TCX (Linux 6.6): {error}"))
+}
+
+fn try_attach(program: &Loaded, interface: &str, direction: Direction) -> io::Result<Link> {
     const BPF_LINK_CREATE: libc::c_long = 28;
     let attributes = Create {
         program: program.0.as_raw_fd() as u32,
@@ -143,5 +157,5 @@ pub(crate) fn attach(program: &Loaded, interface: &str, direction: Direction) ->
         attach_type: direction as u32,
         flags: 0,
     };
-    Link(system::bpf(BPF_LINK_CREATE, &attributes).unwrap())
+    system::bpf(BPF_LINK_CREATE, &attributes).map(Link)
 }

@@ -8,7 +8,20 @@
     reason = "each test file uses its own part of it"
 )]
 
-mod bpf;
+/// Returns from the calling test, with a line that names it, unless frames can be tagged and
+/// lost here.
+#[allow(unused_macros, reason = "as above")]
+macro_rules! needs_tcx {
+    () => {
+        if let Err(why) = $crate::net::bpf::permitted() {
+            fn here() {}
+            $crate::skip::skipped($crate::skip::caller(&here), &why);
+            return;
+        }
+    };
+}
+
+pub(crate) mod bpf;
 pub(crate) mod capture;
 pub(crate) mod client;
 pub(crate) mod edge;
