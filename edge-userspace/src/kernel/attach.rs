@@ -13,6 +13,8 @@ use std::fmt;
 pub(super) struct Attached {
     /// Interface and mode, in the order of attaching.
     pub(super) interfaces: Vec<(String, Mode)>,
+    /// Interfaces whose rejects are left to the daemon.
+    pub(super) left: Vec<String>,
     /// What was tried and did not work.
     pub(super) notes: Vec<String>,
 }
@@ -111,7 +113,10 @@ pub(super) fn attach(
     for interface in interfaces {
         for &mode in modes(interface, wanted, &mut attached.notes) {
             let refused = match try_attach(program, interface, mode) {
-                Ok(()) => {
+                Ok(left) => {
+                    if left {
+                        attached.left.push(interface.clone());
+                    }
                     let mode = told_mode(interface, mode, &mut attached.notes);
                     attached.interfaces.push((interface.clone(), mode));
                     break;
@@ -167,10 +172,16 @@ fn modes(interface: &str, wanted: Attach, notes: &mut Vec<String>) -> &'static [
     }
 }
 
-fn try_attach(program: &mut Program, interface: &str, mode: Mode) -> Result<(), ProgramError> {
+/// Attaches; tells whether rejects on the interface are left to the daemon.
+fn try_attach(program: &mut Program, interface: &str, mode: Mode) -> Result<bool, ProgramError> {
+    let unanswered = (mode == Mode::Driver).then(|| vlan::unanswered(interface));
+    let unanswered = unanswered.flatten();
+    if let Some(index) = unanswered {
+        program.leave_rejects(index)?;
+    }
     let edge = program.edge()?;
     edge.attach(interface, mode.flag()).map_err(Box::new)?;
-    Ok(())
+    Ok(unanswered.is_some())
 }
 
 /// The mode that the kernel says it is; what was asked for where it does not say.

@@ -32,7 +32,7 @@ use crate::charges::Charges;
 use crate::config::Config;
 use crate::keys::{Change, KeyRecord, Observer};
 use agreement::{Agreement, Comparisons, Followed};
-use attach::Attached;
+use attach::{Attached, Mode};
 use edge_common::policy::{KeyPolicy, Settings};
 use edge_common::token::KeyId;
 use flows::Usage;
@@ -196,7 +196,10 @@ impl KernelHalf {
         let mut notes = self.attached.notes.clone();
         // Now, not as it was at the attach: VLANs come and go, and so does what takes tags off.
         let interfaces = self.attached.interfaces.iter();
-        notes.extend(interfaces.filter_map(|(name, mode)| vlan::note(name, *mode)));
+        let driver = interfaces.filter(|(_, mode)| *mode == Mode::Driver);
+        notes.extend(
+            driver.filter_map(|(name, _)| vlan::note(name, self.attached.left.contains(name))),
+        );
         let looked = self.shared.with(|state| {
             let complete = state.settings.policy_complete != 0;
             Ok((state.keys, complete, state.program.counters()?))

@@ -2,32 +2,50 @@
 //!
 //! The program writes an answer into the packet that it answers, tags included. When the
 //! device has put a tag aside, the program cannot see it. In generic mode the kernel keeps it
-//! with the packet, and the answer leaves with it; in driver mode the answer leaves without,
-//! and the client, behind its VLAN, never hears it. Nothing else is wrong then: the verdict is
-//! right, and so is what passes. Not here: which mode is taken ([`super::attach`]).
+//! with the packet, and the answer leaves with it; in driver mode the answer would leave
+//! without, and the client, behind its VLAN, would never hear it. So in driver mode rejects
+//! from such a device are left to the daemon. Not here: which mode is taken
+//! ([`super::attach`]).
 
-use super::attach::Mode;
 use super::{device, offload};
 use std::io;
 
-/// What is to be said about `interface` with the program in this mode, if anything.
-pub(super) fn note(interface: &str, mode: Mode) -> Option<String> {
-    if mode == Mode::Generic {
-        return None;
-    }
-    match look(interface) {
-        Ok(Some(found)) => Some(format!(
-            "{interface}: {}; answers of driver mode leave without a tag, and clients that are \
-             refused in those VLANs wait in vain. {} leaves them on; \
-             kernel.attach = \"generic\" or \"auto\" answers with them as it is",
-            found.what(),
-            found.cure(interface),
-        )),
-        Ok(None) => None,
-        Err(error) => Some(format!(
-            "{interface}: whether it takes VLAN tags off cannot be told: {error}"
-        )),
-    }
+/// The number of `interface` if its rejects have to be left to the daemon in driver mode.
+pub(super) fn unanswered(interface: &str) -> Option<u32> {
+    look(interface).ok()?.map(|found| found.index)
+}
+
+/// What is to be said about `interface`, on which the program runs in driver mode; `left`:
+/// its rejects were left to the daemon at the start.
+pub(super) fn note(interface: &str, left: bool) -> Option<String> {
+    let found = match look(interface) {
+        Ok(Some(found)) => found,
+        Ok(None) if left => {
+            return Some(format!(
+                "{interface}: rejects are left to the daemon, for it took VLAN tags off when the \
+                 edge started; restart the edge to answer them in the kernel again"
+            ));
+        }
+        Ok(None) => return None,
+        Err(error) => {
+            return Some(format!(
+                "{interface}: whether it takes VLAN tags off cannot be told: {error}"
+            ));
+        }
+    };
+    let (what, cure) = (found.what(), found.cure(interface));
+    Some(if left {
+        format!(
+            "{interface}: {what}, and answers of driver mode would leave without a tag, so the \
+             daemon refuses there, not the kernel. {cure} and a restart of the edge mend it; \
+             kernel.attach = \"generic\" or \"auto\" answers with the tags as it is"
+        )
+    } else {
+        format!(
+            "{interface}: {what}, since after the edge started; clients that are refused in those \
+             VLANs wait in vain. Restart the edge, or {cure}"
+        )
+    })
 }
 
 /// Why generic mode is the better one on `interface`, if it is.
@@ -43,6 +61,7 @@ pub(super) fn prefers_generic(interface: &str) -> Option<String> {
 
 /// A device that takes tags off, and carries VLANs.
 struct Found {
+    index: u32,
     is_veth: bool,
     /// Names of the VLAN interfaces on it.
     vlans: Vec<String>,
@@ -71,6 +90,7 @@ fn look(interface: &str) -> io::Result<Option<Found>> {
     let device = device::look(interface)?;
     let vlans = device::vlans_on(device.index)?;
     Ok((!vlans.is_empty()).then_some(Found {
+        index: device.index,
         is_veth: device.is_veth,
         vlans,
     }))
@@ -83,6 +103,7 @@ mod tests {
     #[test]
     fn the_command_is_the_one_for_that_device() {
         let found = |is_veth| Found {
+            index: 1,
             is_veth,
             vlans: vec!["eth0.5".into(), "eth0.6".into()],
         };
@@ -94,7 +115,9 @@ mod tests {
 
     #[test]
     fn a_device_that_takes_nothing_off_is_nothing_to_speak_of() {
-        assert_eq!(note("lo", Mode::Driver), None);
+        assert_eq!(note("lo", false), None);
+        assert_eq!(unanswered("lo"), None);
+        assert!(note("lo", true).unwrap().contains("restart"));
         assert_eq!(prefers_generic("lo"), None);
     }
 }

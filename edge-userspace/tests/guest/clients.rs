@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Clients at a time. A guest has few processors, and most of them only wait.
 const AT_A_TIME: usize = 24;
 /// A hang guard: far more than what a lossy network takes.
-pub(crate) const HANG: Duration = Duration::from_secs(90);
+const HANG: Duration = Duration::from_secs(90);
 
 /// What a client offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,6 @@ pub(crate) enum End {
 pub(crate) struct Known {
     pub(crate) certificate: CertificateDer<'static>,
     pub(crate) key: Key,
-    /// How long a client waits for a word.
-    pub(crate) patience: Duration,
 }
 
 /// Every kind, once.
@@ -115,8 +113,8 @@ fn speak(known: &Known, kind: Kind) -> std::io::Result<String> {
     let address: SocketAddr = kind.address.parse().unwrap();
     let tcp = TcpStream::connect_timeout(&address, HANG)?;
     tcp.set_nodelay(true)?;
-    tcp.set_read_timeout(Some(known.patience))?;
-    tcp.set_write_timeout(Some(known.patience))?;
+    tcp.set_read_timeout(Some(HANG))?;
+    tcp.set_write_timeout(Some(HANG))?;
     let mut stream = StreamOwned::new(tls(known, kind), tcp);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;

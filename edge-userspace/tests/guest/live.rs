@@ -1,7 +1,7 @@
 //! Over a link that loses nothing: each client comes to what it should, at once, and each
 //! hello is counted once.
 
-use crate::clients::{HANG, Offer};
+use crate::clients::Offer;
 use crate::network::{Link, VETH, can};
 use crate::scene::Scene;
 use edge_common::policy::{Counter, Reason};
@@ -16,7 +16,6 @@ fn check(mode: &'static str, test: &str) {
         mode,
         link: Link::Plain,
         rounds: ROUNDS,
-        patience: HANG,
         spoil: |_| {},
     };
     let account = scene.play();

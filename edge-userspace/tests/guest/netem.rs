@@ -1,7 +1,6 @@
 //! Over a link that loses, doubles, delays and reorders packets in both directions: no
 //! honest client is lost or refused, and none of it makes a hello count twice.
 
-use crate::clients::HANG;
 use crate::network::{Link, VETH, can, run};
 use crate::scene::Scene;
 
@@ -26,7 +25,6 @@ fn check(mode: &'static str, test: &str) {
         mode,
         link: Link::Plain,
         rounds: ROUNDS,
-        patience: HANG,
         spoil,
     };
     let account = scene.play();

@@ -11,7 +11,6 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
-use std::time::Duration;
 
 /// What a scene differs in.
 pub(crate) struct Scene {
@@ -20,7 +19,6 @@ pub(crate) struct Scene {
     pub(crate) link: Link,
     /// Clients of each kind.
     pub(crate) rounds: usize,
-    pub(crate) patience: Duration,
     /// Done to each end of the link, by its name, when it stands.
     pub(crate) spoil: fn(&str),
 }
@@ -66,13 +64,7 @@ impl Scene {
                 let certificate = CertificateDer::from_pem_file(file).unwrap();
                 let kernel = daemon.status()["kernel"].take();
                 assert_eq!(kernel["mode"], self.mode);
-                let patience = self.patience;
-                let known = Known {
-                    certificate,
-                    key,
-                    patience,
-                };
-                tell_known.send(known).unwrap();
+                tell_known.send(Known { certificate, key }).unwrap();
                 let _ = done_is.recv();
                 let counters = counters(&daemon);
                 daemon.stop();
@@ -172,7 +164,7 @@ impl Account {
             let earned = match (reason, reason.verdict()) {
                 (Reason::Accepted, _) => self.connections(&[Offer::Good]),
                 (Reason::NoToken, _) => self.connections(&[Offer::Nothing]),
-                (Reason::TagWrong, _) => self.connections(&[Offer::Bad]),
+                (Reason::TagWrong | Reason::TagStripped, _) => self.connections(&[Offer::Bad]),
                 (Reason::OutOfOrder, _) => self.ends.len() as u64,
                 (_, Verdict::Pass) => continue,
                 _ => 0,
