@@ -14,7 +14,6 @@ use aya_ebpf::{
 };
 use edge_common::policy::{Answer, Counter, Settings};
 
-use crate::connection;
 use crate::events;
 use crate::maps::count;
 use crate::packet::{
@@ -113,11 +112,6 @@ fn counted(reset: Option<()>, by_configuration: bool, action: u32) -> u32 {
 
 #[inline(always)]
 fn reset_server(ctx: &XdpContext, scratch: &mut Scratch) -> Option<()> {
-    // The stack may have dropped what the program saw: a full backlog leaves a request
-    // socket at the first byte, and it wants the exact number (RFC 5961 section 3.2).
-    if scratch.record.segments > 1 && connection::is_requested(ctx, scratch) {
-        scratch.record.next = scratch.record.first;
-    }
     send::<RESET_SERVER, false>(ctx, scratch)
 }
 

@@ -16,7 +16,6 @@ use crate::scratch::Scratch;
 
 /// include/net/tcp_states.h
 const TCP_LISTEN: u32 = 10;
-const TCP_NEW_SYN_RECV: u32 = 12;
 /// include/uapi/linux/bpf.h: the namespace of the device.
 const BPF_F_CURRENT_NETNS: u64 = u64::MAX;
 /// Source and destination address, source and destination port.
@@ -49,20 +48,6 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch) -> Connection {
     } else {
         Connection::None
     }
-}
-
-/// Whether the server has no more than a request socket: it is still at the connection's
-/// first byte, whatever has been sent since.
-#[inline(always)]
-pub(crate) fn is_requested(ctx: &XdpContext, scratch: &mut Scratch) -> bool {
-    let socket = find(ctx, scratch);
-    if socket.is_null() {
-        return false;
-    }
-    let is_requested = state_of(socket) == TCP_NEW_SYN_RECV;
-    // SAFETY: as above.
-    unsafe { bpf_sk_release(socket.cast()) };
-    is_requested
 }
 
 /// What is returned and is not null must be released.

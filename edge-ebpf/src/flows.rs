@@ -16,6 +16,8 @@ use crate::scratch::{NO_WAY, Scratch};
 const LOCK_TURNS: u32 = 24;
 /// An entry of this age, nanoseconds, is missed by nobody.
 const FORGOTTEN_NS: u64 = 60_000_000_000;
+/// In this time, nanoseconds, the daemon has looked after a refused connection.
+const SETTLED_NS: u64 = 1_000_000_000;
 /// Words of a slot, and of the part before the scan.
 const SLOT_WORDS: usize = size_of::<FlowSlot>() / 8;
 const HEAD_WORDS: usize = core::mem::offset_of!(FlowSlot, hello) / 8;
@@ -63,7 +65,8 @@ pub(crate) fn take(scratch: &mut Scratch) -> Result<bool, Contended> {
 
 /// Puts the scratch memory's record into the table: into the connection's place, or into
 /// one that is free or was touched longest ago. `WITH_SCAN`: the scan under way too.
-/// One refused connection does not push out another whose socket still stands.
+/// A refused connection is not pushed out while the daemon still has to look whether a
+/// socket is left of it; so many are never answered that they could fill the table.
 #[inline(always)]
 pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Contended> {
     let Some(set) = set(scratch.set) else {
@@ -77,6 +80,7 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
         touched = touched.wrapping_sub(CLOSED_AGE);
     }
     let mut evicts = false;
+    let mut is_settled = true;
     let mut evicted = state::FREE;
     let mut way = NO_WAY;
     if let Some(slot) = known
@@ -98,8 +102,11 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
                 // SAFETY: as above.
                 evicted = unsafe { (&raw const (*old).state).read_volatile() };
             }
+            // SAFETY: as above.
+            let judged_ns = unsafe { (&raw const (*old).judged_ns).read_volatile() };
+            is_settled = scratch.monotonic_ns.wrapping_sub(judged_ns) >= SETTLED_NS;
         }
-        if evicted == state::REJECTED && scratch.record.state >= state::REJECTED {
+        if evicted == state::REJECTED && !is_settled {
             unlock(set, held);
             return Err(Contended);
         }

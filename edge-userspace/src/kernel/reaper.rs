@@ -2,12 +2,16 @@
 //! once, and resets the server's side when the client acknowledges that. Of those that never
 //! do, the server's socket or request socket is destroyed here.
 //!
-//! Only a connection that the kernel half has told of, and that its flow table still says is
-//! refused: the addresses may be another connection's by now.
+//! Request sockets stay of others too: when a listening socket has no room for a connection,
+//! the stack throws the beginning of its hello away, and does not take the reset that comes
+//! behind the end. So request sockets are looked through every now and then.
+//!
+//! Only a connection that the flow table says is refused when its socket has been found: the
+//! addresses may be another connection's by now.
 
 use super::flows::{Flow, FlowTable, Look};
 use super::pulse::monotonic_ns;
-use super::sockets::{BATCH, Sockets};
+use super::sockets::{BATCH, Found, Sockets};
 use super::worker::{Worker, stopped};
 use aya::maps::{MapData, RingBuf};
 use edge_common::flow::{FlowKey, Rejected, state};
@@ -26,6 +30,8 @@ const PATIENCE_NS: u64 = 300_000_000;
 const QUEUE: usize = 65_536;
 /// How often the thread looks by itself.
 const TURN: Duration = Duration::from_millis(50);
+/// How often request sockets are looked through. It costs the kernel a walk over its table.
+const SWEEP_NS: u64 = 400_000_000;
 /// Records taken from the ring at a time, so that a stop is noticed.
 const TAKE: usize = 4096;
 
@@ -37,6 +43,8 @@ pub struct Reaper {
     /// In the order in which they were refused.
     waiting: VecDeque<Rejected>,
     capacity: usize,
+    /// When request sockets were last looked through, CLOCK_MONOTONIC, nanoseconds.
+    swept_ns: u64,
     /// Said since it last went well.
     failing: bool,
 }
@@ -126,6 +134,7 @@ impl Reaper {
             counts,
             waiting: VecDeque::new(),
             capacity: QUEUE,
+            swept_ns: 0,
             failing: false,
         }
     }
@@ -154,6 +163,30 @@ impl Reaper {
             self.handle(batch);
         }
         (self.counts.waiting).store(self.waiting.len() as u64, Ordering::Relaxed);
+        if now_ns >= self.swept_ns.saturating_add(SWEEP_NS) {
+            self.swept_ns = now_ns;
+            self.sweep(now_ns);
+        }
+    }
+
+    /// Destroys the request sockets of connections that were refused a while ago. A new
+    /// connection with the same addresses begins with a SYN, which empties the entry before
+    /// there is a request for it.
+    fn sweep(&mut self, now_ns: u64) {
+        let mut requested = match self.sockets.requested() {
+            Ok(requested) => requested,
+            Err(error) => return self.failed(1, &error),
+        };
+        requested.retain(|found| match self.flows.find(&found.flow()) {
+            Look::Found(flow) => {
+                matches!(flow.state, state::REJECTED | state::CLOSED)
+                    && now_ns >= flow.judged_ns.saturating_add(PATIENCE_NS)
+            }
+            Look::Absent | Look::Contended => false,
+        });
+        for some in requested.chunks(BATCH) {
+            self.destroy(some);
+        }
     }
 
     /// Looks at each connection, then its socket, then the connection again: when it is refused
@@ -174,7 +207,11 @@ impl Reaper {
                 None => add(&self.counts.gone, 1),
             }
         }
-        match self.sockets.destroy(&still) {
+        self.destroy(&still);
+    }
+
+    fn destroy(&mut self, found: &[Found]) {
+        match self.sockets.destroy(found) {
             Ok(outcomes) => {
                 for outcome in outcomes {
                     match outcome {
@@ -187,7 +224,7 @@ impl Reaper {
                     }
                 }
             }
-            Err(error) => self.failed(still.len(), &error),
+            Err(error) => self.failed(found.len(), &error),
         }
     }
 

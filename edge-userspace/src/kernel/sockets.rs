@@ -7,12 +7,15 @@
 //! it gave, and no look gives that of a listening socket.
 
 use super::flows::addresses;
+use crate::charges::flow_key;
 use edge_common::flow::FlowKey;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
     NetlinkSerializable,
 };
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use netlink_packet_sock_diag::inet::{
+    ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags,
+};
 use netlink_packet_sock_diag::{SockDiagDestroy, SockDiagMessage, constants};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use rustix::io::Errno;
@@ -194,6 +197,44 @@ impl Sockets {
         Ok(outcome.collect())
     }
 
+    /// All request sockets there are, of whichever listening socket.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked at all.
+    pub fn requested(&mut self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for (family, socket_id) in [
+            (constants::AF_INET, SocketId::new_v4()),
+            (constants::AF_INET6, SocketId::new_v6()),
+        ] {
+            let all = InetRequest {
+                family,
+                protocol: constants::IPPROTO_TCP,
+                extensions: ExtensionFlags::empty(),
+                states: StateFlags::SYN_RECV,
+                socket_id,
+            };
+            let sequence = self.sequence;
+            self.send(NLM_F_DUMP, [SockDiagMessage::InetRequest(all)])?;
+            while let Some(bytes) = self.receive()? {
+                let mut rest = &self.answer[..bytes];
+                // Many answers come at a time here.
+                while !rest.is_empty() {
+                    let message = message(rest)?;
+                    let length = (message.header.length as usize).next_multiple_of(4);
+                    rest = rest.get(length..).unwrap_or_default();
+                    if message.header.sequence_number == sequence
+                        && let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) =
+                            message.payload
+                    {
+                        found.extend(found_request(&socket.header));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
     fn ask_one<T: NetlinkSerializable>(&mut self, flags: u16, request: T) -> io::Result<Answer> {
         let answer = self.ask(flags, [request])?.pop().flatten();
         answer.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "sock_diag did not answer"))
@@ -206,24 +247,8 @@ impl Sockets {
         requests: impl IntoIterator<Item = T>,
     ) -> io::Result<Vec<Option<Answer>>> {
         let first = self.sequence;
-        let mut bytes = Vec::new();
         let mut answers = Vec::new();
-        for request in requests {
-            let mut header = NetlinkHeader::default();
-            header.flags = NLM_F_REQUEST | flags;
-            header.sequence_number = self.sequence;
-            self.sequence = self.sequence.wrapping_add(1);
-            let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
-            message.finalize();
-            let at = bytes.len();
-            bytes.resize(at + message.buffer_len(), 0);
-            message.serialize(&mut bytes[at..]);
-            answers.push(None);
-        }
-        if answers.is_empty() {
-            return Ok(answers);
-        }
-        self.netlink.send(&bytes, 0)?;
+        answers.resize_with(self.send(flags, requests)?, || None);
         // The kernel has answered all when it returns from the call.
         while let Some((sequence, answer)) = self.next_answer()? {
             let place = answers.get_mut(sequence.wrapping_sub(first) as usize);
@@ -235,17 +260,49 @@ impl Sockets {
         Ok(answers)
     }
 
-    fn next_answer(&mut self) -> io::Result<Option<(u32, Answer)>> {
+    /// Sends requests in one go, numbered from `self.sequence` on; tells how many they are.
+    fn send<T: NetlinkSerializable>(
+        &mut self,
+        flags: u16,
+        requests: impl IntoIterator<Item = T>,
+    ) -> io::Result<usize> {
+        let mut bytes = Vec::new();
+        let mut count = 0;
+        for request in requests {
+            let mut header = NetlinkHeader::default();
+            header.flags = NLM_F_REQUEST | flags;
+            header.sequence_number = self.sequence;
+            self.sequence = self.sequence.wrapping_add(1);
+            let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+            message.finalize();
+            let at = bytes.len();
+            bytes.resize(at + message.buffer_len(), 0);
+            message.serialize(&mut bytes[at..]);
+            count += 1;
+        }
+        if count > 0 {
+            self.netlink.send(&bytes, 0)?;
+        }
+        Ok(count)
+    }
+
+    /// The length of what came into `self.answer`; nothing when there is nothing more.
+    fn receive(&mut self) -> io::Result<Option<usize>> {
         let got = self
             .netlink
             .recv(&mut &mut self.answer[..], libc::MSG_DONTWAIT);
-        let bytes = match got {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
+        match got {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_answer(&mut self) -> io::Result<Option<(u32, Answer)>> {
+        let Some(bytes) = self.receive()? else {
+            return Ok(None);
         };
-        let message = NetlinkMessage::<SockDiagMessage>::deserialize(&self.answer[..bytes])
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        let message = message(&self.answer[..bytes])?;
         let answer = match message.payload {
             NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
                 Answer::Socket {
@@ -260,6 +317,24 @@ impl Sockets {
         };
         Ok(Some((message.header.sequence_number, answer)))
     }
+}
+
+/// The first of the messages in a datagram.
+fn message(bytes: &[u8]) -> io::Result<NetlinkMessage<SockDiagMessage>> {
+    NetlinkMessage::deserialize(bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+}
+
+/// A request socket, to be destroyed by its cookie.
+fn found_request(header: &InetResponseHeader) -> Option<Found> {
+    let id = &header.socket_id;
+    let client = (id.destination_address.to_canonical(), id.destination_port);
+    let server = (id.source_address.to_canonical(), id.source_port);
+    (header.state == constants::TCP_SYN_RECV).then(|| Found {
+        flow: flow_key(client.into(), server.into()),
+        link: id.interface_id,
+        cookie: id.cookie,
+    })
 }
 
 fn is_link_local(flow: &FlowKey) -> bool {
