@@ -26,6 +26,15 @@ const FLOW_WORDS: usize = 5;
 /// Another CPU holds the set.
 pub(crate) struct Contended;
 
+/// Why a record has no place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unplaced {
+    /// Another CPU holds the set, or what is there must stay.
+    NoRoom,
+    /// Another CPU had the same segment, or one behind it, in the meantime.
+    Overtaken,
+}
+
 /// Finds the connection's set and, by the tags alone, its place.
 #[inline(always)]
 pub(crate) fn look(scratch: &mut Scratch, settings: &Settings) -> bool {
@@ -60,6 +69,8 @@ pub(crate) fn take(scratch: &mut Scratch) -> Result<bool, Contended> {
         copy::<SLOT_WORDS>(slot, record);
     }
     unlock(set, held);
+    scratch.taken_judged_ns = scratch.record.judged_ns;
+    scratch.taken_segments = scratch.record.segments;
     Ok(ours)
 }
 
@@ -68,13 +79,26 @@ pub(crate) fn take(scratch: &mut Scratch) -> Result<bool, Contended> {
 /// A refused connection is not pushed out while the daemon still has to look whether a
 /// socket is left of it; so many are never answered that they could fill the table.
 #[inline(always)]
-pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Contended> {
+pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Unplaced> {
     let Some(set) = set(scratch.set) else {
-        return Err(Contended);
+        return Err(Unplaced::NoRoom);
     };
     let record = (&raw mut scratch.record).cast::<u64>();
+    let Ok(held) = lock(set) else {
+        return Err(Unplaced::NoRoom);
+    };
+    let was_known = scratch.way != NO_WAY;
+    if !was_known {
+        // Perhaps it is there by now.
+        let mut other = 0;
+        while other < WAYS {
+            if tag_at(set, other) == scratch.tag {
+                scratch.way = other;
+            }
+            other += 1;
+        }
+    }
     let known = slot(scratch.set, scratch.way);
-    let held = lock(set)?;
     let mut touched = held as u32;
     if scratch.record.state == state::CLOSED {
         touched = touched.wrapping_sub(CLOSED_AGE);
@@ -88,6 +112,17 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
         && same_flow(slot, record)
     {
         way = scratch.way;
+        let there = slot.cast::<FlowSlot>();
+        // SAFETY: the slot is a map's value.
+        let judged_ns = unsafe { (&raw const (*there).judged_ns).read_volatile() };
+        // SAFETY: as above.
+        let segments = unsafe { (&raw const (*there).segments).read_volatile() };
+        let as_taken =
+            was_known && judged_ns == scratch.taken_judged_ns && segments == scratch.taken_segments;
+        if !as_taken {
+            unlock(set, held);
+            return Err(Unplaced::Overtaken);
+        }
     }
     if way == NO_WAY {
         way = oldest(set, held as u32);
@@ -108,7 +143,7 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Co
         }
         if evicted == state::REJECTED && !is_settled {
             unlock(set, held);
-            return Err(Contended);
+            return Err(Unplaced::NoRoom);
         }
         if WITH_SCAN {
             copy::<SLOT_WORDS>(record, slot);

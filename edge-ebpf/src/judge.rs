@@ -76,8 +76,10 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
     // Without a place the verdict stands and is forgotten: a retransmission is judged
     // again. A refused connection that cannot be remembered is ended at the server at
     // once, for nobody would come back to it.
-    if flows::put::<false>(scratch).is_err() {
-        scratch.errand = Errand::ResetServer as u32;
+    match flows::put::<false>(scratch) {
+        Ok(()) => {}
+        Err(flows::Unplaced::NoRoom) => scratch.errand = Errand::ResetServer as u32,
+        Err(flows::Unplaced::Overtaken) => return again(scratch),
     }
     packet::forget(scratch);
     count(scratch.record.reason);
@@ -88,6 +90,18 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
     packet::forget(scratch);
     events::sample(scratch, settings);
     Reason::rejects(scratch.record.reason)
+}
+
+/// The same segment has had its verdict on another CPU meanwhile.
+#[inline(always)]
+fn again(scratch: &mut Scratch) -> bool {
+    if !Reason::rejects(scratch.record.reason) {
+        count(Reason::Retransmitted as u32);
+        return false;
+    }
+    count(Reason::RejectedAgain as u32);
+    scratch.errand = Errand::RefuseAgain as u32;
+    true
 }
 
 #[inline(always)]

@@ -41,6 +41,7 @@ use connection::Connection;
 use edge_common::client_hello::{Scanned, Source as _};
 use edge_common::flow::state;
 use edge_common::policy::{Counter, Reason, Settings};
+use edge_common::token::KeyId;
 use maps::{Next, count};
 use packet::Segment;
 use scratch::{Outcome, RateBy, Scratch};
@@ -251,6 +252,9 @@ fn begin(scratch: &mut Scratch) {
     packet::forget(scratch);
     scratch.record.reason = 0;
     scratch.record.padding = 0;
+    packet::forget(scratch);
+    scratch.record.judged_ns = 0;
+    scratch.record.key_id = KeyId(0);
     packet::forget(scratch);
     scratch.loaded = 0;
     scratch.filled = 0;

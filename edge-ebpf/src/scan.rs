@@ -139,8 +139,10 @@ fn keep(scratch: &mut Scratch) -> Step {
     if is_first {
         scratch.record.began_ns = scratch.monotonic_ns;
     }
-    if flows::put::<true>(scratch).is_err() {
-        return give_up(scratch, Outcome::NotKept);
+    match flows::put::<true>(scratch) {
+        Ok(()) => {}
+        Err(flows::Unplaced::NoRoom) => return give_up(scratch, Outcome::NotKept),
+        Err(flows::Unplaced::Overtaken) => return Err(Reason::Retransmitted),
     }
     packet::forget(scratch);
     Err(if is_first {

@@ -35,6 +35,9 @@ pub(crate) struct Scratch {
     pub(crate) set: u32,
     pub(crate) tag: u32,
     pub(crate) way: u32,
+    /// What the entry said when it was taken: whether it is still as it was.
+    pub(crate) taken_segments: u32,
+    pub(crate) taken_judged_ns: u64,
     /// How much of the payload has been loaded or is known already, bytes.
     pub(crate) loaded: u32,
     /// How much of the buffer is filled, bytes.
