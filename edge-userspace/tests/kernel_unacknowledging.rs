@@ -184,3 +184,20 @@ fn nothing_is_left_when_the_backlog_is_full() {
         ..ONE
     });
 }
+
+#[test]
+fn nothing_is_left_of_hellos_in_two_segments() {
+    needs_kernel!();
+    check(Flood {
+        two_segments: true,
+        family: Family::V6,
+        ..ONE
+    });
+    check(Flood {
+        two_segments: true,
+        acknowledge: true,
+        mode: "generic",
+        answer: "rst",
+        ..ONE
+    });
+}

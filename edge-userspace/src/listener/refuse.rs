@@ -4,8 +4,13 @@
 use super::client::Client;
 use super::hello::Decision;
 use bytes::BytesMut;
+use socket2::SockRef;
+use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+
+/// How long a refused client's word may be unacknowledged (tcp(7), TCP_USER_TIMEOUT).
+const UNACKNOWLEDGED: Duration = Duration::from_millis(300);
 
 /// A fatal alert in a record of its own (RFC 8446 sections 5.1 and 6): content type 21,
 /// version 3.3, two bytes.
@@ -33,6 +38,9 @@ pub(super) async fn answer(tcp: TcpStream, decision: &Decision, read: &[u8]) {
         Decision::NotTls => &UNEXPECTED_MESSAGE,
         Decision::Refuse | Decision::Zero(_) | Decision::Legacy => &ACCESS_DENIED,
     };
+    // Nothing stays of one who does not acknowledge the word: the first retransmission after
+    // this time ends it. If it cannot be set, it is the listening socket's, which is longer.
+    let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     let mut client = Client::new(tcp, BytesMut::new());
     // A client that has gone already needs no answer.
     if client.write_all(word).await.is_ok() {
