@@ -155,12 +155,14 @@ reasons! {
         NoListener = 43 "no_listener",
         /// More of a connection whose hello was refused: answered as the hello was.
         RejectedAgain = 44 "rejected_again",
+        /// A hello whose sequence numbers its connection does not expect: the stack decides.
+        Stray = 45 "stray",
         /// The client's side of a refused connection ended; the server's was reset with it.
-        RejectClosed = 45 "reject_closed",
+        RejectClosed = 46 "reject_closed",
     }
     Unconnected {
         /// A hello without a TCP connection behind it: a spoofed source.
-        NoConnection = 46 "no_connection",
+        NoConnection = 47 "no_connection",
     }
 }
 
@@ -193,7 +195,7 @@ pub enum Counter {
     AnsweredAlert = 69,
     /// Rejects answered by a TCP reset.
     AnsweredRst = 70,
-    /// Rejects dropped without an answer, by configuration.
+    /// Rejects dropped without an answer, by configuration or above the rate of answers.
     AnsweredDrop = 71,
     /// Rejects whose packet was turned into a reset for the server, the client's answer left for
     /// its retransmission.
@@ -350,6 +352,15 @@ pub struct Settings {
     pub prefix_sets_mask: u32,
     /// 1: on some ports a PROXY protocol header may come first.
     pub has_proxied_ports: u32,
+    /// Where the kernel's `tcp_request_sock` keeps the client's and the server's initial
+    /// sequence numbers, and `tcp_sock` the next number expected, bytes; 0: not known.
+    pub request_rcv_isn_at: u32,
+    /// See above.
+    pub request_snt_isn_at: u32,
+    /// See above.
+    pub socket_rcv_nxt_at: u32,
+    /// Always 0.
+    pub padding: u32,
 }
 
 /// The kernel's idea of wall-clock time, refreshed with every heartbeat of the daemon.
@@ -367,9 +378,10 @@ const _: () = {
     assert!(size_of::<KeyPolicy>() == 64 && align_of::<KeyPolicy>() == 8);
     assert!(offset_of!(KeyPolicy, not_before_s) == 16 && offset_of!(KeyPolicy, flags) == 32);
     assert!(offset_of!(KeyPolicy, hard_rate) == 40 && offset_of!(KeyPolicy, bucket) == 56);
-    assert!(size_of::<Settings>() == 88 && align_of::<Settings>() == 8);
+    assert!(size_of::<Settings>() == 104 && align_of::<Settings>() == 8);
     assert!(offset_of!(Settings, legacy_rate) == 24 && offset_of!(Settings, window_back_s) == 40);
     assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, has_proxied_ports) == 84);
+    assert!(offset_of!(Settings, padding) == 100);
     assert!(size_of::<Clock>() == 16 && offset_of!(Clock, heartbeat_ns) == 8);
     let mut i = 0;
     while i < Reason::ALL.len() {

@@ -15,7 +15,7 @@ use aya_ebpf::{
 use edge_common::policy::{Answer, Counter, Settings};
 
 use crate::events;
-use crate::maps::count;
+use crate::maps::{self, count};
 use crate::packet::{
     self, MAX_HEADERS_MASK, opaque, read_be16, read_u8, read_u32, write_u8, write_u16, write_u32,
 };
@@ -89,6 +89,10 @@ pub(crate) fn answer(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
         errand => {
             if errand == REFUSE {
                 events::rejected(scratch);
+            } else if !events::may_answer_again(maps::monotonic_ns()) {
+                // What goes on sending gets no more answers than others.
+                count(Counter::AnsweredDrop as u32);
+                return XDP_DROP;
             }
             to_client(ctx, scratch, settings)
         }

@@ -3,19 +3,29 @@
 //! A hello from a spoofed source has none. With a listener and no connection it is the
 //! listener's stack that knows better only while it answers SYNs by cookies (RFC 4987
 //! section 3.6): then a connection is in the hello's own acknowledgement number.
+//!
+//! That there is a socket is not enough: whoever knows the addresses and ports could speak
+//! for it. Only the segment that the socket expects next can come to a verdict, as RFC 5961
+//! has it for resets. Where the kernel keeps those numbers the daemon tells, from BTF.
 
 use aya_ebpf::{
     EbpfContext as _,
     bindings::{bpf_sock, bpf_sock_tuple, tcphdr},
-    helpers::generated::{bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie},
+    helpers::generated::{
+        bpf_probe_read_kernel, bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie,
+    },
     programs::XdpContext,
 };
+
+use edge_common::policy::Settings;
 
 use crate::packet::{self, MAX_HEADERS_MASK};
 use crate::scratch::Scratch;
 
 /// include/net/tcp_states.h
+const TCP_ESTABLISHED: u32 = 1;
 const TCP_LISTEN: u32 = 10;
+const TCP_NEW_SYN_RECV: u32 = 12;
 /// include/uapi/linux/bpf.h: the namespace of the device.
 const BPF_F_CURRENT_NETNS: u64 = u64::MAX;
 /// Source and destination address, source and destination port.
@@ -24,8 +34,10 @@ const IPV6_TUPLE_BYTES: u32 = 36;
 
 /// What is behind a segment.
 pub(crate) enum Connection {
-    /// A socket, or one that is being made.
+    /// A socket, or one that is being made, that expects just this segment next.
     Known,
+    /// A socket that does not: a copy of what it has, a piece out of order, or a stranger.
+    Other,
     /// A listening socket, and nothing more.
     None,
     /// Not even that: the packet is not for this host.
@@ -34,20 +46,75 @@ pub(crate) enum Connection {
 
 /// Looks the connection up (Linux 5.2 for the cookie).
 #[inline(always)]
-pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch) -> Connection {
+pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Connection {
     let socket = find(ctx, scratch);
     if socket.is_null() {
         return Connection::NoListener;
     }
-    let is_listener = state_of(socket) == TCP_LISTEN;
-    let known = !is_listener || has_cookie(ctx, scratch, socket.cast());
+    // SAFETY: not null, and held until it is released.
+    let state = unsafe { (&raw const (*socket).state).read_volatile() };
+    let connection = match state {
+        TCP_LISTEN => {
+            if has_cookie(ctx, scratch, socket.cast()) {
+                Connection::Known
+            } else {
+                Connection::None
+            }
+        }
+        TCP_NEW_SYN_RECV => {
+            let client = number(scratch, socket, settings.request_rcv_isn_at);
+            let server = number(scratch, socket, settings.request_snt_isn_at);
+            let is_next = match (client, server) {
+                (Some(client), Some(server)) => {
+                    scratch.sequence == client.wrapping_add(1)
+                        && scratch.acknowledged == server.wrapping_add(1)
+                }
+                // This kernel does not tell.
+                _ => true,
+            };
+            expected(is_next)
+        }
+        TCP_ESTABLISHED => match number(scratch, socket, settings.socket_rcv_nxt_at) {
+            Some(next) => expected(scratch.sequence == next),
+            None => Connection::Known,
+        },
+        _ => Connection::Other,
+    };
     // SAFETY: it was returned by the look-up, and is released once.
     unsafe { bpf_sk_release(socket.cast()) };
-    if known {
+    connection
+}
+
+#[inline(always)]
+fn expected(is_next: bool) -> Connection {
+    if is_next {
         Connection::Known
     } else {
-        Connection::None
+        Connection::Other
     }
+}
+
+/// A 32-bit number of the socket at this offset; nothing when the offset is not known.
+#[inline(always)]
+fn number(scratch: &mut Scratch, socket: *mut bpf_sock, at: u32) -> Option<u32> {
+    if at == 0 {
+        return None;
+    }
+    // By way of memory, where the verifier takes the pointer for the number that it is: it
+    // allows no arithmetic on the former (needs CAP_PERFMON).
+    let address = &raw mut scratch.socket;
+    // SAFETY: a word of the scratch memory.
+    unsafe { address.write_volatile(socket as u64) };
+    // SAFETY: as above.
+    let socket = unsafe { address.read_volatile() };
+    let to = (&raw mut scratch.number).cast();
+    let from = socket.wrapping_add(u64::from(at));
+    // SAFETY: the helper reads any kernel address without a fault; the socket is held.
+    if unsafe { bpf_probe_read_kernel(to, 4, from as *const _) } != 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    Some(unsafe { (&raw const scratch.number).read_volatile() })
 }
 
 /// What is returned and is not null must be released.
@@ -83,12 +150,6 @@ fn find(ctx: &XdpContext, scratch: &mut Scratch) -> *mut bpf_sock {
             )
         }
     }
-}
-
-#[inline(always)]
-fn state_of(socket: *mut bpf_sock) -> u32 {
-    // SAFETY: not null, and held until it is released.
-    unsafe { (&raw const (*socket).state).read_volatile() }
 }
 
 #[inline(always)]

@@ -16,6 +16,10 @@ pub(crate) struct Budget {
 
 const OF_EVENTS: u32 = 0;
 const OF_ANSWERS: u32 = 1;
+const OF_ANSWERS_AGAIN: u32 = 2;
+/// Most answers a second and CPU to what goes on sending. Enough for the retransmissions of
+/// a flood, and a bound for one who goes on for its own sake.
+const AGAIN_PER_SECOND: u32 = 20_000;
 
 impl Budget {
     #[inline(always)]
@@ -37,6 +41,15 @@ impl Budget {
 pub(crate) fn may_answer(now_ns: u64, settings: &Settings) -> bool {
     match maps::budget(OF_ANSWERS) {
         Some(budget) => budget.take(now_ns, settings.answers_per_second),
+        None => false,
+    }
+}
+
+/// Whether more of a refused connection may be answered.
+#[inline(always)]
+pub(crate) fn may_answer_again(now_ns: u64) -> bool {
+    match maps::budget(OF_ANSWERS_AGAIN) {
+        Some(budget) => budget.take(now_ns, AGAIN_PER_SECOND),
         None => false,
     }
 }

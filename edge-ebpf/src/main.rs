@@ -226,8 +226,9 @@ fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Re
     if settings.check_connection == 0 {
         return Ok(());
     }
-    match connection::look(ctx, scratch) {
+    match connection::look(ctx, scratch, settings) {
         Connection::Known => Ok(()),
+        Connection::Other => Err(Reason::Stray),
         Connection::None => Err(Reason::NoConnection),
         Connection::NoListener => Err(Reason::NoListener),
     }

@@ -44,9 +44,10 @@ pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
 /// Refused connections of which the server's side may still stand.
 #[map]
 pub(crate) static REJECTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
-/// What this CPU may still do in the second at hand: events, and answers.
+/// What this CPU may still do in the second at hand: events, answers, and answers to more
+/// of the same.
 #[map]
-static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(2, 0);
+static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(3, 0);
 /// Working memory of the packet at hand. In a map, not on the stack, so that the
 /// verifier forgets its contents between the scanner's turns.
 #[map]

@@ -74,10 +74,7 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
         scratch.outcome = Outcome::ProxyHeader as u32;
         return Ok(Next::Judge);
     };
-    if header_bytes == bytes {
-        // Alone in its segment.
-        return Err(Reason::NotHello);
-    }
+    // A header alone in its segment is a hello of which nothing has come yet.
     connected(ctx, scratch, settings)?;
     crate::begin(scratch);
     let source = Buffer::new(scratch, 0);

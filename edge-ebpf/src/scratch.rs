@@ -35,6 +35,9 @@ pub(crate) struct Scratch {
     pub(crate) set: u32,
     pub(crate) tag: u32,
     pub(crate) way: u32,
+    /// A socket's address, and a number of it.
+    pub(crate) socket: u64,
+    pub(crate) number: u32,
     /// What the entry said when it was taken: whether it is still as it was.
     pub(crate) taken_segments: u32,
     pub(crate) taken_judged_ns: u64,

@@ -71,6 +71,7 @@ fn every_case_of_the_data() {
         Reason::ProxyHeader,
         Reason::TagStripped,
         Reason::NoListener,
+        Reason::Stray,
         Reason::NoConnection,
     ];
     for reason in Reason::ALL {

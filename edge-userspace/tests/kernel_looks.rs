@@ -296,7 +296,7 @@ fn a_proxy_header_is_skipped_whatever_segments_it_comes_in() {
             let together = [header, &hello].concat();
             assert_eq!(world.see(&[&together]), [expected]);
             let apart = world.see(&[header, &hello]);
-            assert_eq!(apart, [(Reason::NotHello, XDP_PASS), expected]);
+            assert_eq!(apart, [(Reason::HelloBegun, XDP_PASS), expected]);
             for at in [1, 9, 60, hello.len() - 1] {
                 let (first, second) = together.split_at(header.len() + at);
                 let split = world.see(&[first, second]);

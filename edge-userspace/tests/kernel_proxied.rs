@@ -19,7 +19,7 @@ use std::time::Duration;
 /// How header and hello are cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// The header in a segment of its own: the kernel sees the hello.
+    /// The header in a segment of its own.
     Between,
     /// Both in the same segment, as far as they fit.
     Nowhere,
@@ -113,15 +113,16 @@ fn run(mode: &str) {
         let proxied = r#"edge_proxy_headers_total{outcome="proxied"} "#;
         let line = metrics.lines().find(|line| line.starts_with(proxied));
         let count: u64 = line.unwrap()[proxied.len()..].parse().unwrap();
-        assert_eq!(count, 24, "each good and bad token in each way");
+        // Each good token in each way; a bad one gets as far as the kernel half lets it.
+        assert!((12..=24).contains(&count), "{count}");
         let counters = edge.counters();
         edge.daemon.stop();
         counters
     });
     counters::add_up(|name| counters.named(name));
-    // Both families and both shapes, where the hello began a segment.
-    assert_eq!(counters.of(Reason::Accepted), 4, "{}", counters.show());
-    assert_eq!(counters.of(Reason::TagWrong), 4, "{}", counters.show());
+    // Both families and both shapes, in each way.
+    assert_eq!(counters.of(Reason::Accepted), 12, "{}", counters.show());
+    assert_eq!(counters.of(Reason::TagWrong), 12, "{}", counters.show());
 }
 
 #[test]

@@ -172,9 +172,11 @@ impl Charges {
         let last_s = u64::from(token.issued_at_s) + u64::from(limits.remember_s);
         let (id, mark) = (layout::id(token), layout::mark(flow, self.secret));
         match self.replay.use_token(id, mark, last_s, now.unix_s) {
-            Use::Replayed => return TokenCharge::Replayed,
+            // The same addresses and ports again are another connection too: each is charged
+            // once. (The kernel half lets them pass, for to it they may be a copy.)
+            Use::Replayed | Use::Again => return TokenCharge::Replayed,
             Use::Full => return TokenCharge::TableFull,
-            Use::First | Use::Again => {}
+            Use::First => {}
         }
         let Some(place) = self.bucket(key.id) else {
             // The key went this moment, or came and has no place yet because another goes.

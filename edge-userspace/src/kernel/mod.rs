@@ -15,6 +15,7 @@ mod load;
 pub mod memory;
 pub mod object;
 mod offload;
+mod offsets;
 mod program;
 mod pulse;
 pub mod reaper;

@@ -1,6 +1,7 @@
 //! The loaded object and its maps, typed. Everything that touches the kernel by hand
 //! goes through here; attaching is in [`super::attach`].
 
+use super::offsets::Offsets;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
@@ -9,6 +10,7 @@ use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
 use rustix::io::Errno;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Only if there is no such key yet (include/uapi/linux/bpf.h).
@@ -285,13 +287,17 @@ impl Program {
         }
     }
 
-    /// Replaces the settings; the tables' sizes are put in.
+    /// Replaces the settings; the tables' sizes and the kernel's own offsets are put in.
     ///
     /// # Errors
     /// When the map cannot be reached.
     pub fn set_settings(&mut self, settings: &Settings) -> Result<(), ProgramError> {
         let mut settings = *settings;
         self.sizes.write_to(&mut settings);
+        let offsets = offsets();
+        settings.request_rcv_isn_at = offsets.request_rcv_isn;
+        settings.request_snt_isn_at = offsets.request_snt_isn;
+        settings.socket_rcv_nxt_at = offsets.socket_rcv_nxt;
         self.settings
             .set(0, settings, 0)
             .map_err(in_map("SETTINGS"))
@@ -437,6 +443,22 @@ pub fn named(counters: &[u64]) -> impl Iterator<Item = (&'static str, u64)> + '_
 fn xdp<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, ProgramError> {
     let program = ebpf.program_mut(name).ok_or(ProgramError::Missing(name))?;
     Ok(program.try_into().map_err(Box::new)?)
+}
+
+/// Read once: it is the same kernel all the time.
+fn offsets() -> Offsets {
+    static OFFSETS: OnceLock<Offsets> = OnceLock::new();
+    *OFFSETS.get_or_init(|| {
+        let offsets = Offsets::of_kernel();
+        if !offsets.are_known() {
+            tracing::warn!(
+                ?offsets,
+                "/sys/kernel/btf/vmlinux does not tell where sockets keep their sequence \
+                 numbers: the kernel half takes any segment of a connection for its next"
+            );
+        }
+        offsets
+    })
 }
 
 fn set_bits(map: &mut Array<MapData, u64>, ports: &[u16]) -> Result<(), MapError> {
