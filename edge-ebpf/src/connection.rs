@@ -57,6 +57,10 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings)
         TCP_LISTEN => {
             if has_cookie(ctx, scratch, socket.cast()) {
                 Connection::Known
+            } else if is_link_local(scratch) {
+                // Its socket is bound to the interface that has the address, which may lie
+                // above this one (a bridge): the look-up does not find it.
+                Connection::Other
             } else {
                 Connection::None
             }
@@ -83,6 +87,12 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings)
     // SAFETY: it was returned by the look-up, and is released once.
     unsafe { bpf_sk_release(socket.cast()) };
     connection
+}
+
+/// RFC 4291 section 2.5.6: fe80::/10.
+#[inline(always)]
+fn is_link_local(scratch: &Scratch) -> bool {
+    u32::from_be(scratch.record.flow.client[0]) >> 22 == 0xfe80 >> 6
 }
 
 #[inline(always)]
