@@ -60,3 +60,8 @@ pub fn median(mut samples: Vec<f64>) -> f64 {
 pub fn figure(name: &str, value: f64, unit: &str) {
     println!("figure {name} {value:.1} {unit}");
 }
+
+/// Prints a figure whose digits behind the point matter: seconds.
+pub fn figure_exact(name: &str, value: f64, unit: &str) {
+    println!("figure {name} {value:.3} {unit}");
+}

@@ -7,6 +7,7 @@ mod namespace;
 #[macro_use]
 mod skip;
 
+use aya::maps::{HashMap, Map, MapData};
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
 use edge_userspace::charges::Charges;
@@ -15,6 +16,7 @@ use edge_userspace::kernel::{self, KernelHalf, Program, Sizes, Status, object};
 use edge_userspace::keys::{Change, Edit, KeyRecord, Keyring, derive};
 use edge_userspace::secret::ApiKey;
 use namespace::{in_namespace, ip};
+use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -343,6 +345,59 @@ fn a_full_policy_map_is_never_called_complete() {
         let status = look(&half.map_err(|status| status.notes).unwrap());
         assert_eq!((status.keys, status.policy_complete), (2, false));
     });
+}
+
+/// The map of keys of a program of this process, by its size, which no other has.
+fn keys_map(keys: u32) -> HashMap<MapData, u64, KeyPolicy> {
+    let wanted = format!("max_entries:\t{keys}\n");
+    let infos = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    // Other tests' descriptors come and go meanwhile.
+    let mut texts = infos.filter_map(|info| std::fs::read_to_string(info.ok()?.path()).ok());
+    let of_hash_map = |text: &String| text.contains("map_type:\t1\n") && text.contains(&wanted);
+    let text = texts.find(of_hash_map).unwrap();
+    let id = text.lines().find_map(|line| line.strip_prefix("map_id:\t"));
+    let map = MapData::from_id(id.unwrap().parse().unwrap()).unwrap();
+    Map::HashMap(map).try_into().unwrap()
+}
+
+#[test]
+fn keys_put_together_have_each_its_own_policy_and_those_without_room_are_told() {
+    needs_kernel!();
+    const ROOM: u32 = 5003;
+    let sizes = Sizes {
+        keys: ROOM,
+        ..Sizes::SMALL
+    };
+    let mut program = Program::load(object::OBJECT, &sizes).unwrap();
+    let ids: Vec<u64> = (1..=6000u64)
+        .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let policies: Vec<_> = (ids.iter())
+        .map(|id| KeyPolicy {
+            mac_key: [*id, !id],
+            ..KeyPolicy::UNLIMITED
+        })
+        .collect();
+    let (put, outcome) = program.put_new_keys(&[], &[]);
+    assert!(put == 0 && outcome.is_ok(), "{outcome:?}");
+    let (put, outcome) = program.put_new_keys(&ids[..4096], &policies[..4096]);
+    assert!(put == 4096 && outcome.is_ok(), "{put} {outcome:?}");
+    let (put, outcome) = program.put_new_keys(&ids[4096..], &policies[4096..]);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.os_error(), Some(Errno::TOOBIG), "{error}");
+    assert_eq!(put, u64::from(ROOM) - 4096);
+    let map = keys_map(ROOM);
+    for (place, (id, policy)) in ids.iter().zip(&policies).enumerate() {
+        let found = map.get(id, 0).ok();
+        let expected = (place < ROOM as usize).then_some(policy.mac_key);
+        assert_eq!(found.map(|found| found.mac_key), expected, "{place}");
+    }
+    // They can be changed and taken out like any others.
+    assert!(!program.put_key(KeyId(ids[0]), &policies[1]).unwrap());
+    assert_eq!(map.get(&ids[0], 0).unwrap().mac_key, policies[1].mac_key);
+    assert!(program.remove_key(KeyId(ids[0])).unwrap());
+    let (put, outcome) = program.put_new_keys(&ids[5500..5501], &policies[..1]);
+    assert!(put == 1 && outcome.is_ok(), "{outcome:?}");
 }
 
 /// Not attached by the daemon, but part of the object: the stub for a veth's peer.

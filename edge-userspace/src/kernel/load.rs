@@ -8,9 +8,10 @@ use super::{
 use crate::charges::{self, Charges, Limits};
 use crate::config::{Attach, Config};
 use crate::keys::KeyRecord;
-use edge_common::policy::Settings;
+use edge_common::policy::{KeyPolicy, Settings};
 use rustix::io::Errno;
 use std::sync::Arc;
+use zeroize::Zeroize as _;
 
 /// The kernel half in the kernel, with empty maps and attached nowhere.
 pub struct Loaded {
@@ -49,7 +50,7 @@ impl Loaded {
         self.charged.take()
     }
 
-    /// Fills the maps with `keys`, marks the policy complete when `complete`, beats,
+    /// Fills the maps with `keys`, of which no two have one id, marks the policy complete when `complete`, beats,
     /// attaches. `Ok(Err(status))`: attached nowhere because it cannot be had here.
     ///
     /// # Errors
@@ -121,8 +122,12 @@ fn fill(
     let proxied: Vec<_> = proxied.iter().map(|address| address.port()).collect();
     state.program.set_proxied_ports(&proxied)?;
     state.settings.has_proxied_ports = u32::from(!proxied.is_empty());
-    for record in keys {
-        if let Err(error) = state.put(record) {
+    let mut staged = Staged::default();
+    for records in keys.chunks(Staged::ROOM) {
+        staged.take(&state, records);
+        let (put, outcome) = state.program.put_new_keys(&staged.ids, &staged.policies);
+        state.keys += put;
+        if let Err(error) = outcome {
             tracing::error!(%error, "the kernel's key policy is not complete");
             state.overflowed = true;
             break;
@@ -130,6 +135,52 @@ fn fill(
     }
     state.mark(complete && !state.overflowed)?;
     Ok(state)
+}
+
+/// Keys on their way into the map.
+struct Staged {
+    ids: Vec<u64>,
+    policies: Vec<KeyPolicy>,
+}
+
+impl Staged {
+    const ROOM: usize = 4096;
+
+    /// The policies of these keys instead of those before. A key that is not for this audience
+    /// has none.
+    fn take(&mut self, state: &State, records: &[Arc<KeyRecord>]) {
+        self.wipe();
+        for record in records {
+            if let Some(policy) = state.policy(record) {
+                self.ids.push(record.id.0);
+                self.policies.push(policy);
+            }
+        }
+    }
+
+    fn wipe(&mut self) {
+        for policy in &mut self.policies {
+            policy.mac_key.zeroize();
+        }
+        self.ids.clear();
+        self.policies.clear();
+    }
+}
+
+impl Default for Staged {
+    fn default() -> Self {
+        // Never more: a vector that grows leaves secrets behind.
+        Self {
+            ids: Vec::with_capacity(Self::ROOM),
+            policies: Vec::with_capacity(Self::ROOM),
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        self.wipe();
+    }
 }
 
 /// What it means that the program cannot be had: an error when it is demanded.

@@ -7,6 +7,7 @@
 
 pub mod agreement;
 mod attach;
+mod batch;
 mod device;
 pub mod flows;
 mod follow_up;
@@ -332,10 +333,17 @@ impl State {
     }
 
     fn put(&mut self, record: &KeyRecord) -> Result<(), ProgramError> {
-        let Some(mut policy) = record.policy else {
+        let Some(policy) = self.policy(record) else {
             // It lost this audience, or never had it.
             return self.remove(record.id);
         };
+        self.keys += u64::from(self.program.put_key(record.id, &policy)?);
+        Ok(())
+    }
+
+    /// A key's policy with what is this daemon's: its bucket, and the rate that holds now.
+    fn policy(&self, record: &KeyRecord) -> Option<KeyPolicy> {
+        let mut policy = record.policy?;
         policy.not_before_s = record.not_before_s;
         policy.not_after_s = record.not_after_s;
         policy.flags = if record.revoked {
@@ -347,8 +355,7 @@ impl State {
             policy.bucket = bucket;
             policy.hard_rate = self.charges.limits().hard_rate(record);
         }
-        self.keys += u64::from(self.program.put_key(record.id, &policy)?);
-        Ok(())
+        Some(policy)
     }
 
     fn remove(&mut self, id: KeyId) -> Result<(), ProgramError> {

@@ -1,6 +1,7 @@
 //! The loaded object and its maps, typed. Everything that touches the kernel by hand
 //! goes through here; attaching is in [`super::attach`].
 
+use super::batch;
 use super::offsets::Offsets;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
@@ -273,6 +274,25 @@ impl Program {
             }
             inserted => inserted.map(|()| true).map_err(in_map("KEYS")),
         }
+    }
+
+    /// Puts keys of which none is there yet, each with its policy: all with one call where the
+    /// kernel does it, else one by one. Gives how many are in the map, and why not the others.
+    pub fn put_new_keys(
+        &mut self,
+        ids: &[u64],
+        policies: &[KeyPolicy],
+    ) -> (u64, Result<(), ProgramError>) {
+        if batch::update(&mut self.keys, ids, policies).is_ok() {
+            return (ids.len() as u64, Ok(()));
+        }
+        // How far it came it may not have told; one by one tells, and why.
+        for (put, (id, policy)) in (0..).zip(ids.iter().zip(policies)) {
+            if let Err(source) = self.keys.insert(id, policy, 0) {
+                return (put, Err(in_map("KEYS")(source)));
+            }
+        }
+        (ids.len() as u64, Ok(()))
     }
 
     /// Takes a key out; tells whether it was there.
