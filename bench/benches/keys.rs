@@ -85,17 +85,25 @@ fn steps(place: &Place, effort: Effort) {
         let lines = memchr::memchr_iter(b'\n', &text).count();
         assert_eq!(lines, effort.keys as usize + 1);
     });
-    let read = seconds("keys.journal_read_s", effort.rounds, || {
+    seconds("keys.journal_read_s", effort.rounds, || {
         let mut records = 0;
         store::read(path, |_| records += 1).expect("a good store");
         assert_eq!(records, effort.keys);
     });
-    let loaded = seconds_of(effort.rounds, || {
-        drop(keyring(&config, effort));
-    });
-    figure_exact("keys.table_s", loaded - read, "s");
+    let mut loaded = Vec::new();
+    let mut last = None;
+    for _ in 0..effort.rounds {
+        // To free the one before is no part of it.
+        drop(last.take());
+        let began = Instant::now();
+        let keyring = keyring(&config, effort);
+        loaded.push(began.elapsed().as_secs_f64());
+        last = Some(keyring);
+    }
+    // Both, and one goes on while the other does.
+    figure_exact("keys.journal_and_table_s", median(loaded), "s");
 
-    let keyring = keyring(&config, effort);
+    let keyring = last.expect("a round");
     let snapshot = keyring.snapshot();
     let mut samples = Samples::default();
     for _ in 0..effort.rounds {
@@ -106,6 +114,7 @@ fn steps(place: &Place, effort: Effort) {
     let attach = median(samples.attach);
     let kernel_map = median(samples.kernel_map) - attach;
     figure_exact("keys.attach_s", attach, "s");
+    // With the buckets, which are given out on the way.
     figure_exact("keys.kernel_map_s", kernel_map, "s");
     figure_exact("keys.kernel_map_again_s", median(samples.again), "s");
 }
@@ -129,6 +138,11 @@ impl Samples {
         let mut loaded = load(config);
         let charges = Charges::new(config, keyring, loaded.take_charged()).expect("tables");
         let began = Instant::now();
+        for record in snapshot.iter() {
+            assert!(charges.bucket(record.id).is_some());
+        }
+        self.buckets.push(began.elapsed().as_secs_f64());
+        let began = Instant::now();
         let half = loaded.attach(config, &[], false, charges);
         let half = half.expect("attached").expect("attached");
         self.attach.push(began.elapsed().as_secs_f64());
@@ -138,18 +152,18 @@ impl Samples {
         let mut loaded = load(config);
         self.program_load.push(began.elapsed().as_secs_f64());
 
+        let given = Charges::new(config, keyring, loaded.take_charged()).expect("tables");
         let began = Instant::now();
-        let charges = Charges::new(config, keyring, loaded.take_charged()).expect("tables");
-        self.buckets.push(began.elapsed().as_secs_f64());
-        assert_eq!(charges.status().key_buckets, snapshot.len() as u64);
-
-        let began = Instant::now();
-        let keys: Vec<_> = snapshot.iter().cloned().collect();
-        let half = loaded.attach(config, &keys, snapshot.complete(), charges);
+        let half = loaded.attach(
+            config,
+            snapshot.iter(),
+            snapshot.complete(),
+            Arc::clone(&given),
+        );
         let half = half.expect("attached").expect("attached");
         self.kernel_map.push(began.elapsed().as_secs_f64());
-        let status = half.status();
-        assert_eq!(status.keys, snapshot.len() as u64);
+        let (status, places) = (half.status(), given.status().key_buckets);
+        assert_eq!((status.keys, places), (snapshot.len() as u64, status.keys));
         assert!(status.policy_complete);
 
         let began = Instant::now();
@@ -198,6 +212,7 @@ fn maps(place: &Place, effort: Effort) {
 fn daemons(null: &Place, full: &Place, effort: Effort) {
     let mut null_load_s = Vec::new();
     let mut load_s = Vec::new();
+    let mut load_cpu_s = Vec::new();
     for round in 1..=effort.rounds {
         let daemon = Daemon::start(null, 1);
         let nothing = Memory::of(&daemon);
@@ -205,6 +220,7 @@ fn daemons(null: &Place, full: &Place, effort: Effort) {
         drop(daemon);
         let daemon = Daemon::start(full, effort.keys);
         load_s.push(daemon.load.as_secs_f64());
+        load_cpu_s.push(daemon.load_cpu_s);
         if round == effort.rounds {
             Memory::of(&daemon).print_over(&nothing);
             effects(full, &daemon, effort);
@@ -212,6 +228,7 @@ fn daemons(null: &Place, full: &Place, effort: Effort) {
     }
     figure_exact("keys.null_load_s", median(null_load_s), "s");
     figure_exact("keys.load_s", median(load_s), "s");
+    figure_exact("keys.load_cpu_s", median(load_cpu_s), "s");
 }
 
 /// What a daemon takes, bytes.
@@ -291,17 +308,13 @@ fn keyring(config: &Config, effort: Effort) -> Arc<Keyring> {
 }
 
 /// Prints and returns the median time of `work`.
-fn seconds(name: &str, rounds: usize, work: impl FnMut()) -> f64 {
-    let seconds = seconds_of(rounds, work);
-    figure_exact(name, seconds, "s");
-    seconds
-}
-
-fn seconds_of(rounds: usize, mut work: impl FnMut()) -> f64 {
+fn seconds(name: &str, rounds: usize, mut work: impl FnMut()) -> f64 {
     let samples = (0..rounds).map(|_| {
         let began = Instant::now();
         work();
         began.elapsed().as_secs_f64()
     });
-    median(samples.collect())
+    let seconds = median(samples.collect());
+    figure_exact(name, seconds, "s");
+    seconds
 }

@@ -122,6 +122,9 @@ pub(crate) struct Daemon {
     child: Child,
     /// From its start until it said that it serves.
     pub(crate) load: Duration,
+    /// CPU time that it had used by then, in the kernel too: what `load` comes near to on a
+    /// machine with nothing else to do.
+    pub(crate) load_cpu_s: f64,
 }
 
 /// A BPF map, as the kernel tells of it.
@@ -144,6 +147,7 @@ impl Daemon {
         let mut daemon = Self {
             child: command.spawn().expect("setpriv of util-linux"),
             load: Duration::ZERO,
+            load_cpu_s: 0.0,
         };
         let text = loop {
             let text = fs::read_to_string(&log).expect("the log");
@@ -158,10 +162,22 @@ impl Daemon {
             std::thread::sleep(Duration::from_millis(1));
         };
         daemon.load = began.elapsed();
+        daemon.load_cpu_s = daemon.cpu_s();
         let first = text.lines().next().unwrap_or_default();
         let filled = format!("\"keys\":{keys},\"complete\":true");
         assert!(first.contains(&filled), "{text}");
         daemon
+    }
+
+    /// proc_pid_stat(5): fields 14 and 15, in hundredths of a second.
+    fn cpu_s(&self) -> f64 {
+        let text = self.read("stat");
+        let (_, fields) = text.rsplit_once(')').expect("Linux tells it");
+        let times = fields.split_whitespace().skip(11).take(2);
+        let hundredths: u64 = times
+            .map(|time| time.parse::<u64>().expect("a number"))
+            .sum();
+        hundredths as f64 / 100.0
     }
 
     /// A field of its `/proc/PID/status` in bytes.

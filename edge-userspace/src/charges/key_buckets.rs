@@ -5,9 +5,9 @@
 //! another. There are as many as keys that the table of keys takes.
 
 use crate::kernel::memory::Memory;
+use crate::keys::table::IdMap;
 use edge_common::rate::{KeyBucket, Rate};
 use edge_common::token::KeyId;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ const SHARDS: usize = 64;
 /// The buckets of all keys.
 pub struct KeyBuckets {
     words: Memory,
-    places: Box<[Mutex<HashMap<KeyId, u32>>]>,
+    places: Box<[Mutex<IdMap<u32>>]>,
     free: Mutex<Free>,
 }
 
@@ -58,6 +58,13 @@ impl KeyBuckets {
             words,
             places: (0..SHARDS).map(|_| Mutex::default()).collect(),
             free: Mutex::default(),
+        }
+    }
+
+    /// So many keys are about to come: room for them is made once, not as they come.
+    pub fn expect(&self, keys: usize) {
+        for shard in &self.places {
+            lock(shard).reserve(keys.div_ceil(SHARDS));
         }
     }
 
@@ -120,7 +127,7 @@ impl KeyBuckets {
         }
     }
 
-    fn shard(&self, id: KeyId) -> MutexGuard<'_, HashMap<KeyId, u32>> {
+    fn shard(&self, id: KeyId) -> MutexGuard<'_, IdMap<u32>> {
         lock(&self.places[id.0 as usize % SHARDS])
     }
 }

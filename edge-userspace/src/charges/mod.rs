@@ -125,9 +125,9 @@ pub enum Error {
 }
 
 impl Charges {
-    /// Empty tables in `tables`, in memory of our own when there are none, with a bucket for
-    /// every key of `keyring`, followed from now on. A thread keeps them tidy until they are
-    /// dropped.
+    /// Empty tables in `tables`, in memory of our own when there are none. A key of `keyring`,
+    /// which is followed from now on, gets its bucket when it is first asked for. A thread
+    /// keeps them tidy until they are dropped.
     ///
     /// # Errors
     /// When the system refuses something.
@@ -147,9 +147,7 @@ impl Charges {
             keyring: Arc::clone(keyring),
         });
         keyring.observe(Arc::new(Places(Arc::downgrade(&charges))));
-        for key in keyring.snapshot().iter() {
-            charges.bucket(key.id);
-        }
+        charges.buckets.expect(keyring.snapshot().len());
         upkeep::start(&charges).map_err(Error::Thread)?;
         Ok(charges)
     }

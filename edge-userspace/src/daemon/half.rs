@@ -24,8 +24,8 @@ impl Kernel {
         let snapshot = keyring.snapshot();
         let attached = match loaded {
             Ok(loaded) => {
-                let keys: Vec<_> = snapshot.iter().cloned().collect();
-                loaded.attach(config, &keys, snapshot.complete(), Arc::clone(charges))?
+                let complete = snapshot.complete();
+                loaded.attach(config, snapshot.iter(), complete, Arc::clone(charges))?
             }
             Err(status) => Err(status),
         };
@@ -76,13 +76,17 @@ impl Kernel {
         limits: &Limits,
         keyring: &Keyring,
     ) -> Result<(), kernel::ProgramError> {
-        let half = self.half();
-        let Some(half) = half.as_ref() else {
-            return Ok(());
+        let observer = {
+            let half = self.half();
+            let Some(half) = half.as_ref() else {
+                return Ok(());
+            };
+            half.follow_limits()?;
+            half.observer()
         };
-        half.follow_limits()?;
+        // With very many keys it takes seconds, in which others look at the kernel half.
         if before.key_per_second_hard != limits.key_per_second_hard {
-            keyring.tell(&*half.observer());
+            keyring.tell(&*observer);
         }
         Ok(())
     }

@@ -55,10 +55,10 @@ impl Loaded {
     ///
     /// # Errors
     /// When the configuration demands a mode that cannot be had. Nothing is left attached.
-    pub fn attach(
+    pub fn attach<'a>(
         self,
         config: &Config,
-        keys: &[Arc<KeyRecord>],
+        keys: impl IntoIterator<Item = &'a Arc<KeyRecord>>,
         complete: bool,
         charges: Arc<Charges>,
     ) -> Result<Result<KernelHalf, Status>, Error> {
@@ -91,10 +91,10 @@ fn load(config: &Config) -> Result<(Program, charges::Tables), ProgramError> {
     Ok((program, charged))
 }
 
-fn fill(
+fn fill<'a>(
     program: Program,
     config: &Config,
-    keys: &[Arc<KeyRecord>],
+    keys: impl IntoIterator<Item = &'a Arc<KeyRecord>>,
     complete: bool,
     charges: Arc<Charges>,
 ) -> Result<State, ProgramError> {
@@ -122,9 +122,9 @@ fn fill(
     let proxied: Vec<_> = proxied.iter().map(|address| address.port()).collect();
     state.program.set_proxied_ports(&proxied)?;
     state.settings.has_proxied_ports = u32::from(!proxied.is_empty());
+    let mut keys = keys.into_iter();
     let mut staged = Staged::default();
-    for records in keys.chunks(Staged::ROOM) {
-        staged.take(&state, records);
+    while staged.take(&state, &mut keys) {
         let (put, outcome) = state.program.put_new_keys(&staged.ids, &staged.policies);
         state.keys += put;
         if let Err(error) = outcome {
@@ -146,16 +146,20 @@ struct Staged {
 impl Staged {
     const ROOM: usize = 4096;
 
-    /// The policies of these keys instead of those before. A key that is not for this audience
-    /// has none.
-    fn take(&mut self, state: &State, records: &[Arc<KeyRecord>]) {
+    /// The policies of the next keys instead of those before; whether there were any. A key
+    /// that is not for this audience has none.
+    fn take<'a>(
+        &mut self,
+        state: &State,
+        keys: &mut impl Iterator<Item = &'a Arc<KeyRecord>>,
+    ) -> bool {
         self.wipe();
-        for record in records {
-            if let Some(policy) = state.policy(record) {
-                self.ids.push(record.id.0);
-                self.policies.push(policy);
-            }
+        let policies = keys.filter_map(|key| Some((key.id, state.policy(key)?)));
+        for (id, policy) in policies.take(Self::ROOM) {
+            self.ids.push(id.0);
+            self.policies.push(policy);
         }
+        !self.ids.is_empty()
     }
 
     fn wipe(&mut self) {

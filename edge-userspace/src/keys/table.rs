@@ -23,6 +23,9 @@ use std::time::Duration;
 /// Keys in a shard when the table is at its capacity, about.
 const KEYS_PER_SHARD: usize = 256;
 
+/// Shards whose keys are told of at once: some 4,096 keys.
+const TOLD_SHARDS: usize = 16;
+
 /// The keys, as they are now. Readers take a snapshot; one writer at a time swaps it.
 pub struct Keyring {
     snapshot: ArcSwap<Snapshot>,
@@ -45,7 +48,10 @@ pub struct Snapshot {
     published_ns: u64,
 }
 
-type Shard = HashMap<KeyId, Arc<KeyRecord>, BuildHasherDefault<IdHasher>>;
+type Shard = IdMap<Arc<KeyRecord>>;
+
+/// A map by key id, for many keys: nobody can choose ids that collide in it.
+pub(crate) type IdMap<T> = HashMap<KeyId, T, BuildHasherDefault<IdHasher>>;
 
 /// Why a key was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,12 +128,23 @@ impl Keyring {
         self.writer().push(observer);
     }
 
-    /// Tells `observer` of every key as if it had just come, in order with all other batches.
+    /// Tells `observer` of every key as if it had just come, in order with all other batches,
+    /// which may come in between: a revocation does not wait until a million keys are told.
     pub fn tell(&self, observer: &dyn Observer) {
-        let _writer = self.writer();
-        let snapshot = self.snapshot();
-        let changes: Vec<_> = snapshot.iter().cloned().map(Change::of).collect();
-        observer.changed(&changes, snapshot.complete());
+        // All snapshots of a table have as many.
+        let shards = self.snapshot.load().shards.len();
+        for first in (0..shards).step_by(TOLD_SHARDS) {
+            let writer = self.writer();
+            let snapshot = self.snapshot();
+            let told = &snapshot.shards[first..shards.min(first + TOLD_SHARDS)];
+            let records = told.iter().flat_map(|shard| shard.values());
+            let changes: Vec<_> = records.cloned().map(Change::of).collect();
+            observer.changed(&changes, snapshot.complete());
+            drop(snapshot);
+            drop(writer);
+            // The lock is not fair: without this a waiting writer may never get in between.
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Applies a batch as one change and tells the observers.
@@ -311,7 +328,12 @@ impl Snapshot {
 
     /// Like [`Edit::Put`], but keeps the allocation of `before` for a key that did not change.
     pub fn put_as_in(&mut self, before: &Self, record: KeyRecord) -> Option<Change> {
-        match before.find(record.id) {
+        let same = if before.is_empty() {
+            None
+        } else {
+            before.find(record.id)
+        };
+        match same {
             Some(same) if **same == record => self.put(Arc::clone(same)),
             _ => self.put(Arc::new(record)),
         }
@@ -423,7 +445,7 @@ fn spread(id: u64) -> u64 {
 
 /// [`spread`] as a map wants it.
 #[derive(Default)]
-struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {

@@ -11,6 +11,8 @@ use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -19,6 +21,10 @@ const MAX_TAIL_BYTES: u64 = 64 << 20;
 /// A file rewritten in place must have been quiet for so long. Whoever does that writes in
 /// pieces, and a piece would look like a store that lost keys.
 const QUIET: Duration = Duration::from_millis(200);
+/// Lines that are handed on together, and how many such pieces may wait, while the whole file
+/// is read.
+const PIECE: usize = 1024;
+const PIECES_AHEAD: usize = 4;
 /// Bytes before the end of what was read, by which an appended file is told from a rewritten.
 const SEAM_BYTES: u64 = 256;
 
@@ -259,16 +265,46 @@ impl Follower {
         living: Option<&HashSet<KeyId>>,
     ) -> Result<(Snapshot, (u64, u64)), Error> {
         let mut next = before.successor();
-        let mut reader = Lines::new(file, &self.path, 0, 0);
-        reader.header()?;
-        while let Some((number, text)) = reader.next()? {
-            match self.edit(parse(&self.path, number, text)?) {
+        let end = self.read_ahead(file, |edit| {
+            match edit {
                 Edit::Put(record) if living.is_some_and(|ids| !ids.contains(&record.id)) => None,
                 Edit::Put(record) => next.put_as_in(before, record),
                 edit => next.edit(edit),
             };
-        }
-        Ok((next, reader.position()))
+        })?;
+        Ok((next, end))
+    }
+
+    /// Gives what every line of the file says, read by a thread that is some lines ahead, and
+    /// the position of the file's end.
+    fn read_ahead(&self, file: &File, mut each: impl FnMut(Edit)) -> Result<(u64, u64), Error> {
+        let (send, read) = sync_channel::<Vec<Edit>>(PIECES_AHEAD);
+        let reader = move || {
+            let mut lines = Lines::new(file, &self.path, 0, 0);
+            lines.header()?;
+            let mut piece = Vec::with_capacity(PIECE);
+            while let Some((number, text)) = lines.next()? {
+                piece.push(self.edit(parse(&self.path, number, text)?));
+                if piece.len() == PIECE {
+                    let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE));
+                    if send.send(full).is_err() {
+                        // The other side panicked.
+                        break;
+                    }
+                }
+            }
+            let _ = send.send(piece);
+            Ok(lines.position())
+        };
+        std::thread::scope(|scope| {
+            let thread = Builder::new().name("read ahead".to_owned());
+            let reader = (thread.spawn_scoped(scope, reader))
+                .map_err(Error::io(&self.path, "start a thread to read"))?;
+            for piece in read {
+                piece.into_iter().for_each(&mut each);
+            }
+            (reader.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// The keys that are there after the last line.

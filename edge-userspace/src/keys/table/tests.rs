@@ -235,3 +235,67 @@ fn userspace_judges_with_the_same_function() {
     };
     assert_eq!(judge_token(&token, policy, NOW, window), Reason::Accepted);
 }
+
+/// Counts what it is told, and lets another thread revoke a key once it has heard something.
+struct Interrupted {
+    first: Mutex<Option<std::sync::mpsc::Sender<()>>>,
+    told: Mutex<HashMap<KeyId, (u32, bool)>>,
+}
+
+impl Observer for Interrupted {
+    fn changed(&self, changes: &[Change], complete: bool) {
+        assert!(complete);
+        if let Some(first) = self.first.lock().unwrap().take() {
+            first.send(()).unwrap();
+        }
+        let mut told = self.told.lock().unwrap();
+        for change in changes {
+            let (record, revoked) = match change {
+                Change::Put(record) => (record, false),
+                Change::Revoked(record) => (record, true),
+                Change::Removed(_) => panic!("none was removed"),
+            };
+            let entry = told.entry(record.id).or_default();
+            *entry = (entry.0 + 1, revoked);
+        }
+    }
+}
+
+#[test]
+fn a_revocation_comes_in_between_when_many_keys_are_told() {
+    const KEYS: u64 = 20_000;
+    let template = record("a");
+    // Until the other thread has come in between; it may be kept from that, not for ever.
+    for _ in 0..100 {
+        let ring = Keyring::new(100_000);
+        ring.apply((1..=KEYS).map(|id| {
+            let mut record = template.clone();
+            record.id = KeyId(id);
+            Edit::Put(record)
+        }));
+        // Of the shards that are told last.
+        let last = ring.snapshot().iter().last().unwrap().id;
+        let (first, heard) = std::sync::mpsc::channel();
+        let observer = Interrupted {
+            first: Mutex::new(Some(first)),
+            told: Mutex::default(),
+        };
+        std::thread::scope(|scope| {
+            let ring = &ring;
+            scope.spawn(move || {
+                heard.recv().unwrap();
+                ring.apply([Edit::Revoke(last)]);
+            });
+            ring.tell(&observer);
+        });
+        let told = observer.told.into_inner().unwrap();
+        assert_eq!(told.len() as u64, KEYS);
+        assert!(told.values().all(|(times, _)| *times == 1), "once each");
+        let mut others = told.iter().filter(|(id, _)| **id != last);
+        assert!(others.all(|(_, (_, revoked))| !revoked));
+        if told[&last].1 {
+            return;
+        }
+    }
+    panic!("no revocation came in between");
+}
