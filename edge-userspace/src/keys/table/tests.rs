@@ -238,7 +238,7 @@ fn userspace_judges_with_the_same_function() {
 
 /// Counts what it is told, and lets another thread revoke a key once it has heard something.
 struct Interrupted {
-    first: Mutex<Option<std::sync::mpsc::Sender<()>>>,
+    first: Mutex<Option<std::sync::mpsc::SyncSender<()>>>,
     told: Mutex<HashMap<KeyId, (u32, bool)>>,
 }
 
@@ -275,7 +275,7 @@ fn a_revocation_comes_in_between_when_many_keys_are_told() {
         }));
         // Of the shards that are told last.
         let last = ring.snapshot().iter().last().unwrap().id;
-        let (first, heard) = std::sync::mpsc::channel();
+        let (first, heard) = std::sync::mpsc::sync_channel(1);
         let observer = Interrupted {
             first: Mutex::new(Some(first)),
             told: Mutex::default(),
