@@ -176,6 +176,7 @@ impl Bench {
         };
         let mut program = Program::load(other.as_deref().unwrap_or(object::OBJECT), &sizes)?;
         program.set_ports(&[SERVER.1])?;
+        program.set_addresses(&[SERVER.into()])?;
         let policy = KeyPolicy {
             mac_key: MAC_KEY,
             hard_rate: Rate::per_second(1000, 1000),

@@ -220,11 +220,17 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
     }
 }
 
-/// Goes on only with a connection behind the packet, if that is asked for.
+/// Goes on only where the edge listens and with a connection behind the packet, if that is
+/// asked for.
 #[inline(always)]
 fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Result<(), Reason> {
     if settings.check_connection == 0 {
         return Ok(());
+    }
+    // First: the look-up would find a listener on the wildcard address for whatever address
+    // the packet goes to.
+    if !maps::is_listening(&scratch.record.flow) {
+        return Err(Reason::NoListener);
     }
     match connection::look(ctx, scratch, settings) {
         Connection::Known => Ok(()),

@@ -8,7 +8,7 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf},
     programs::XdpContext,
 };
-use edge_common::flow::{FlowSet, FlowSlot};
+use edge_common::flow::{FlowKey, FlowSet, FlowSlot};
 use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
 use edge_common::rehearsal::Rehearsal;
@@ -35,6 +35,9 @@ static PORTS: Array<u64> = Array::with_max_entries(1024, 0);
 /// A bit for each of those on which a PROXY protocol header may come first.
 #[map]
 static PROXIED: Array<u64> = Array::with_max_entries(1024, 0);
+/// Addresses and ports, in network byte order, where the edge listens.
+#[map]
+static ADDRESSES: HashMap<[u32; 5], u32> = HashMap::with_max_entries(4096, 0);
 /// By reason and counter.
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_SLOTS, 0);
@@ -158,6 +161,19 @@ pub(crate) fn watched(port: u16) -> bool {
 #[inline(always)]
 pub(crate) fn proxied(port: u16) -> bool {
     has_bit(PROXIED.get(u32::from(port) >> 6), port)
+}
+
+/// Whether the edge listens where the packet goes to. A port alone does not tell: it may be
+/// another server's, of this host or of one behind it.
+#[inline(always)]
+pub(crate) fn is_listening(flow: &FlowKey) -> bool {
+    let [a, b, c, d] = flow.server;
+    // SAFETY: only whether there is an entry is asked.
+    unsafe {
+        ADDRESSES
+            .get([a, b, c, d, u32::from(flow.server_port_be)])
+            .is_some()
+    }
 }
 
 #[inline(always)]

@@ -148,6 +148,8 @@ fn serve(mode: XdpMode, answer: Answer, ready: &mpsc::SyncSender<()>, done: &Ato
     };
     program.set_settings(&settings).unwrap();
     program.set_ports(&[PORT]).unwrap();
+    let addresses = ADDRESSES.map(|address| address.parse().unwrap());
+    assert_eq!(program.set_addresses(&addresses).unwrap(), 0);
     program.put_key(KEY, &policy).unwrap();
     let mut clock = program.take_clock().unwrap();
     clock.set(&clock_now()).unwrap();

@@ -229,6 +229,11 @@ fn kernel(status: &kernel::Status, families: &mut Families<'_>) -> fmt::Result {
         attached,
     )?;
     families.gauge(
+        "kernel_addresses",
+        "Addresses in the kernel's table that hellos are judged to.",
+        status.addresses,
+    )?;
+    families.gauge(
         "kernel_keys",
         "Keys in the kernel's policy map.",
         status.keys,

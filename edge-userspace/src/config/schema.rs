@@ -133,7 +133,7 @@ fields! {
     "kernel.answers_per_second": Integer(0, 1_000_000), Value("1000"),
         "Refused clients that are answered at once, a second and CPU. Of more, the server's side is freed first, and the client is answered when it sends again. 0: always so.";
     "kernel.connection_check": Boolean, Value("true"),
-        "Whether a hello without a TCP connection here is dropped, without an answer and without being counted.";
+        "Whether a hello without a TCP connection here is dropped, without an answer and without being counted, and one to an address where the edge does not listen passes.";
     "legacy.deny": Boolean, Value("false"),
         "Whether clients without a token are refused in their hello. Changes while the daemon runs.";
     "legacy.connections_per_second": Integer(0, 1_000_000), Value("500"),

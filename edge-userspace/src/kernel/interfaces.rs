@@ -50,6 +50,12 @@ pub(super) fn choose(config: &config::Config) -> Result<Vec<String>, InterfaceEr
     )
 }
 
+/// Every address of an interface that is up: those of others are not served.
+pub(super) fn addresses() -> Result<Vec<IpAddr>, InterfaceError> {
+    let up = list()?.into_iter().filter(|entry| entry.up);
+    Ok(up.filter_map(|entry| entry.address).collect())
+}
+
 fn list() -> Result<Vec<Entry>, InterfaceError> {
     let entries = getifaddrs().map_err(InterfaceError::List)?;
     let entries = entries.map(|entry| Entry {

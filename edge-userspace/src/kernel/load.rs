@@ -2,8 +2,8 @@
 //! attached. Userspace's tables can be mapped then, and the maps be filled.
 
 use super::{
-    Error, KernelHalf, Program, ProgramError, Sizes, State, Status, flows, interfaces, object,
-    ports,
+    Error, KernelHalf, Program, ProgramError, Sizes, State, Status, addresses, flows, interfaces,
+    object, ports,
 };
 use crate::charges::{self, Charges, Limits};
 use crate::config::{Attach, Config};
@@ -116,8 +116,16 @@ fn fill<'a>(
         charges,
         keys: 0,
         overflowed: false,
+        addresses_left_out: 0,
     };
     state.program.set_ports(&ports(config))?;
+    let listening = &config.listen.addresses;
+    let local = addresses::local(listening).unwrap_or_else(|error| {
+        // The thread that follows them tries again.
+        tracing::error!(%error, "the kernel does not know this host's addresses yet");
+        Vec::new()
+    });
+    state.listen(listening, &local)?;
     let proxied = &config.listen.proxy_protocol.addresses;
     let proxied: Vec<_> = proxied.iter().map(|address| address.port()).collect();
     state.program.set_proxied_ports(&proxied)?;

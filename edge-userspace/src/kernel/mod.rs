@@ -5,6 +5,7 @@
 //! never judges by half a policy. Links are tied to this process, so whatever ends it
 //! detaches the program.
 
+mod addresses;
 pub mod agreement;
 mod attach;
 mod batch;
@@ -43,6 +44,7 @@ use pulse::Pulse;
 use reaper::Reaped;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use worker::Worker;
 
 /// The attached kernel half. Dropping it detaches the program.
 pub struct KernelHalf {
@@ -50,6 +52,7 @@ pub struct KernelHalf {
     attached: Attached,
     ports: Vec<u16>,
     follow_up: FollowUp,
+    _addresses: Option<Worker>,
     _pulse: Pulse,
 }
 
@@ -68,6 +71,8 @@ struct State {
     keys: u64,
     /// A key did not fit the map: until a restart a miss proves nothing.
     overflowed: bool,
+    /// Addresses that did not fit the map.
+    addresses_left_out: usize,
 }
 
 /// What `edge status` and `/metrics` show of the kernel half.
@@ -81,6 +86,8 @@ pub struct Status {
     pub interfaces: Vec<Interface>,
     /// Ports watched.
     pub ports: Vec<u16>,
+    /// Addresses, each with its port, that hellos are judged to.
+    pub addresses: u64,
     /// Keys in the policy map.
     pub keys: u64,
     /// Whether the policy map is marked complete.
@@ -156,11 +163,14 @@ impl KernelHalf {
             status.notes = attached.notes;
             return Ok(Err(status));
         }
+        let shared = Arc::new(Shared {
+            followed,
+            state: Mutex::new(Some(state)),
+        });
+        let addresses = addresses::follow(&config.listen.addresses, &shared);
         Ok(Ok(Self {
-            shared: Arc::new(Shared {
-                followed,
-                state: Mutex::new(Some(state)),
-            }),
+            shared,
+            _addresses: addresses.map_err(PulseError::Thread)?,
             attached,
             ports: ports(config),
             follow_up,
@@ -204,12 +214,17 @@ impl KernelHalf {
         );
         let looked = self.shared.with(|state| {
             let complete = state.settings.policy_complete != 0;
-            Ok((state.keys, complete, state.program.counters()?))
+            let addresses = (state.program.addresses(), state.addresses_left_out);
+            Ok((state.keys, complete, addresses, state.program.counters()?))
         });
-        let (keys, policy_complete, counters) = looked.unwrap_or_else(|error| {
+        let (keys, policy_complete, addresses, counters) = looked.unwrap_or_else(|error| {
             notes.push(error.to_string());
             Default::default()
         });
+        let (addresses, left_out) = addresses;
+        if left_out > 0 {
+            notes.push(addresses::left_out(left_out));
+        }
         let interfaces = self.attached.interfaces.iter();
         let interfaces: Vec<_> = interfaces
             .map(|(name, mode)| Interface {
@@ -228,6 +243,7 @@ impl KernelHalf {
             notes,
             interfaces,
             ports: self.ports.clone(),
+            addresses: addresses as u64,
             keys,
             policy_complete,
             counters: named(&counters).collect(),
@@ -248,6 +264,7 @@ impl Status {
             notes: vec![why],
             interfaces: Vec::new(),
             ports: Vec::new(),
+            addresses: 0,
             keys: 0,
             policy_complete: false,
             counters: Vec::new(),

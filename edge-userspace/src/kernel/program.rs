@@ -1,6 +1,7 @@
 //! The loaded object and its maps, typed. Everything that touches the kernel by hand
 //! goes through here; attaching is in [`super::attach`].
 
+use super::addresses::AddressMap;
 use super::batch;
 use super::offsets::Offsets;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
@@ -11,6 +12,7 @@ use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
 use rustix::io::Errno;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ pub struct Program {
     clock: Option<ClockMap>,
     ports: Array<MapData, u64>,
     proxied: Array<MapData, u64>,
+    addresses: AddressMap,
     counters: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
     rejects: Option<RingBuf<MapData>>,
@@ -205,6 +208,7 @@ impl Program {
         let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
         let ports = typed("PORTS", take("PORTS")?)?;
         let proxied = typed("PROXIED", take("PROXIED")?)?;
+        let addresses = AddressMap::new(typed("ADDRESSES", take("ADDRESSES")?)?);
         let counters = typed("COUNTERS", take("COUNTERS")?)?;
         let unanswered = typed("UNANSWERED", take("UNANSWERED")?)?;
         let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
@@ -224,6 +228,7 @@ impl Program {
             clock,
             ports,
             proxied,
+            addresses,
             counters,
             events,
             rejects,
@@ -339,6 +344,22 @@ impl Program {
     /// When the map cannot be reached.
     pub fn set_proxied_ports(&mut self, ports: &[u16]) -> Result<(), ProgramError> {
         set_bits(&mut self.proxied, ports).map_err(in_map("PROXIED"))
+    }
+
+    /// Judges hellos to these addresses and no others, where the settings ask for a
+    /// connection behind a hello. Their ports must be among those that are watched. Gives how
+    /// many had no room: hellos to them pass.
+    ///
+    /// # Errors
+    /// When the map cannot be reached.
+    pub fn set_addresses(&mut self, addresses: &[SocketAddr]) -> Result<usize, ProgramError> {
+        self.addresses.set(addresses)
+    }
+
+    /// How many addresses hellos are judged to.
+    #[must_use]
+    pub fn addresses(&self) -> usize {
+        self.addresses.len()
     }
 
     /// Every counter summed over CPUs, by slot number.
@@ -510,6 +531,11 @@ fn typed<T: TryFrom<Map, Error = MapError>>(
     map.try_into().map_err(in_map(name))
 }
 
-fn in_map(map: &'static str) -> impl Fn(MapError) -> ProgramError {
+/// Whether a map had no room.
+pub(super) fn is_full(error: &MapError) -> bool {
+    os_error(error) == Some(Errno::TOOBIG)
+}
+
+pub(super) fn in_map(map: &'static str) -> impl Fn(MapError) -> ProgramError {
     move |source| ProgramError::Map { map, source }
 }
