@@ -432,7 +432,7 @@ fn position(hello: &[u8], text: &[u8]) -> usize {
     found.expect("the hello offers a token")
 }
 
-/// A client's segment with timestamps over IPv4; checksums are left to offload.
+/// A client's segment with timestamps over IPv4, with its TCP checksum.
 fn frame(payload: &[u8], offset: u32, port: u16) -> Vec<u8> {
     let total = (20 + 32 + payload.len() as u16).to_be_bytes();
     let mut frame = [&[2; 6][..], &[4; 6], &[8, 0, 0x45, 0], &total].concat();
@@ -445,5 +445,15 @@ fn frame(payload: &[u8], offset: u32, port: u16) -> Vec<u8> {
     frame.extend([5, 6, 7, 8, 0x80, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
     frame.extend([1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 8]);
     frame.extend(payload);
+    // RFC 9293 section 3.1: both addresses, the protocol and the length go with it.
+    let bytes = frame.len() - 34;
+    let mut sum = 6 + bytes as u64;
+    for pair in frame[26..].chunks(2) {
+        sum += u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0));
+    }
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    frame[50..52].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     frame
 }

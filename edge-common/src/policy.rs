@@ -159,10 +159,13 @@ reasons! {
         Stray = 45 "stray",
         /// The client's side of a refused connection ended; the server's was reset with it.
         RejectClosed = 46 "reject_closed",
+        /// Of a hello that would have been refused, or goes on in others, with a wrong TCP
+        /// checksum: the stack throws it away, and what is sent again is judged.
+        ChecksumWrong = 47 "checksum_wrong",
     }
     Unconnected {
         /// A hello without a TCP connection behind it: a spoofed source.
-        NoConnection = 47 "no_connection",
+        NoConnection = 48 "no_connection",
     }
 }
 

@@ -14,6 +14,7 @@ use edge_common::rate::{Level, Rate};
 use edge_common::token::{KeyId, Token};
 use edge_common::{prefix, replay};
 
+use crate::checksum::{self, Checksum};
 use crate::events;
 use crate::flows;
 use crate::maps::{self, PolicyMap, count};
@@ -41,6 +42,19 @@ pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings
     packet::forget(scratch);
     if Reason::rejects(scratch.record.reason) && maps::is_unanswered(ctx.ingress_ifindex() as u32) {
         scratch.record.reason = Reason::TagStripped as u32;
+    }
+    packet::forget(scratch);
+    if Reason::rejects(scratch.record.reason) {
+        match checksum::look(ctx, scratch) {
+            Checksum::Right => {}
+            Checksum::Wrong => {
+                // Nothing is remembered of it: its true copy is judged.
+                count(Reason::ChecksumWrong as u32);
+                return false;
+            }
+            Checksum::TooLong => scratch.record.reason = Reason::HelloOversize as u32,
+            Checksum::NotLinear => scratch.record.reason = Reason::NotLinear as u32,
+        }
     }
     packet::forget(scratch);
     conclude(scratch, settings)

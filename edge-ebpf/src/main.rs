@@ -13,8 +13,8 @@
 //! - `edge_judge` gives the verdict ([`judge`]), remembers and counts it.
 //! - `edge_answer` turns the packet of a refused hello into the answer ([`answer`]).
 //!
-//! They reject only on positive evidence: whatever they cannot see or tell passes, and the
-//! daemon decides.
+//! They reject only on positive evidence: whatever they cannot see or tell, or the stack
+//! will not take ([`checksum`]), passes, and the daemon decides.
 //!
 //! `edge_pass` is the stub for the peer of a veth pair in tests and demo: the kernel
 //! transmits XDP_TX frames over veth only when the peer runs an XDP program too.
@@ -23,6 +23,7 @@
 #![feature(asm_experimental_arch)]
 
 mod answer;
+mod checksum;
 mod connection;
 mod events;
 mod flows;

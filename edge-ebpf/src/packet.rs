@@ -2,7 +2,7 @@
 //!
 //! Ethernet, at most two VLAN tags, IPv4 with options, IPv6 with the extension headers that
 //! are plain to skip, TCP with options. Everything else passes under a reason of its own.
-//! Checksums are not looked at: on veth and with offloads they are not there yet.
+//! Checksums are not looked at here ([`crate::checksum`]).
 
 use aya_ebpf::{EbpfContext as _, helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use core::arch::asm;
@@ -282,6 +282,13 @@ pub(crate) fn read_u8(address: usize) -> u8 {
 pub(crate) fn read_be16(address: usize) -> u16 {
     // SAFETY: as above; BPF packet access need not be aligned.
     u16::from_be(unsafe { core::ptr::read_volatile(address as *const u16) })
+}
+
+/// Two bytes as they lie in memory.
+#[inline(always)]
+pub(crate) fn read_u16(address: usize) -> u16 {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(address as *const u16) }
 }
 
 /// Four bytes as they lie in memory.

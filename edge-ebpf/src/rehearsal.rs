@@ -9,10 +9,12 @@ use aya_ebpf::{
 use edge_common::rehearsal::FRAME_BYTES;
 
 use crate::maps::{self, Next};
-use crate::packet::{self, opaque, write_u16};
+use crate::packet::{self, opaque, read_u16, write_u16};
 
 /// Where the TCP source port stands: behind 14 bytes of Ethernet and 20 of IPv4.
 const SOURCE_PORT_AT: usize = 34;
+/// And the TCP checksum.
+const CHECKSUM_AT: usize = SOURCE_PORT_AT + 16;
 
 /// Puts the frame back and goes on with it, or passes it.
 #[inline(always)]
@@ -43,13 +45,20 @@ pub(crate) fn again(ctx: &XdpContext) -> u32 {
     let failed =
         unsafe { bpf_xdp_store_bytes(ctx.as_ptr().cast(), 0, from as *mut _, less_one as u32 + 1) };
     let start = packet::start(ctx);
-    if failed != 0 || start + SOURCE_PORT_AT + 2 > packet::end(ctx) {
+    if failed != 0 || start + CHECKSUM_AT + 2 > packet::end(ctx) {
         return XDP_ABORTED;
     }
     let port = rehearsal
         .first_port
         .wrapping_add(turn & rehearsal.ports_mask);
-    write_u16(start + SOURCE_PORT_AT, (port as u16).to_be());
+    // The checksum follows (RFC 1624): the frame is to be as a client would send it.
+    let port = (port as u16).to_be();
+    let old = read_u16(start + SOURCE_PORT_AT);
+    let sum = u32::from(!read_u16(start + CHECKSUM_AT)) + u32::from(!old) + u32::from(port);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    write_u16(start + SOURCE_PORT_AT, port);
+    write_u16(start + CHECKSUM_AT, !(sum as u16));
     if rehearsal.is_on != 0 {
         maps::go_on(ctx, Next::Edge);
         return XDP_ABORTED;

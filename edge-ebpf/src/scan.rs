@@ -9,6 +9,7 @@ use edge_common::flow::KEPT_BYTES;
 use edge_common::policy::Reason;
 
 use crate::Step;
+use crate::checksum::{self, Checksum};
 use crate::flows;
 use crate::maps::{self, Next};
 use crate::packet::{self, opaque, read_u64};
@@ -17,7 +18,7 @@ use crate::source::Buffer;
 
 /// The most segments and bytes of a hello that are followed.
 const MAX_SEGMENTS: u32 = 12;
-const MAX_HELLO_BYTES: u32 = (16 << 10) + 512;
+pub(crate) const MAX_HELLO_BYTES: u32 = (16 << 10) + 512;
 
 /// Loads a chunk if the scanner waits for one, and scans.
 #[inline(always)]
@@ -42,7 +43,7 @@ pub(crate) fn chunk(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
             if scratch.loaded < scratch.payload_bytes {
                 Ok(Next::Scan)
             } else {
-                keep(scratch)
+                keep(ctx, scratch)
             }
         }
         scanned => {
@@ -108,15 +109,24 @@ fn keep_rest(scratch: &mut Scratch, filled: u32) {
     scratch.filled = filled - consumed;
 }
 
-/// Keeps the unfinished hello for its next segment.
+/// Keeps the unfinished hello for its next segment. Not what the stack will not take: the
+/// true copy is still to come.
 #[inline(always)]
-fn keep(scratch: &mut Scratch) -> Step {
+fn keep(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
     let next = scratch.sequence.wrapping_add(scratch.payload_bytes);
     let record = &mut scratch.record;
     record.hello_bytes = next.wrapping_sub(record.first);
     if record.segments >= MAX_SEGMENTS || record.hello_bytes > MAX_HELLO_BYTES {
         return give_up(scratch, Outcome::Oversize);
     }
+    match checksum::look(ctx, scratch) {
+        Checksum::Right => {}
+        Checksum::Wrong => return Err(Reason::ChecksumWrong),
+        Checksum::TooLong => return give_up(scratch, Outcome::Oversize),
+        Checksum::NotLinear => return give_up(scratch, Outcome::NotLinear),
+    }
+    packet::forget(scratch);
+    let record = &mut scratch.record;
     record.next = next;
     record.kept_bytes = scratch.filled;
     let mut word = 0;

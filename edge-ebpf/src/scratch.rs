@@ -7,6 +7,10 @@ use edge_common::flow::FlowSlot;
 pub(crate) const CHUNK_BYTES: u32 = 2048;
 /// Offsets into the buffer are bounded by this mask.
 pub(crate) const BUFFER_MASK: u32 = 0xfff;
+/// Where in the buffer a checksum's bytes go, behind what a scan uses, and how many at a
+/// time: the most that the kernel sums up in one call before Linux 6.13.
+pub(crate) const SUM_AT: u32 = 2560;
+pub(crate) const SUM_BYTES: u32 = 512;
 /// No place in the set.
 pub(crate) const NO_WAY: u32 = 4;
 
@@ -58,6 +62,9 @@ pub(crate) struct Scratch {
     pub(crate) stamp_echo: u32,
     /// How far the TCP options have been read, bytes.
     pub(crate) option_at: u32,
+    /// The checksum so far, and of how many bytes of the segment.
+    pub(crate) sum: u32,
+    pub(crate) summed_bytes: u32,
     /// Bytes kept from the segment before, then bytes of this one. Longer than the mask
     /// by as much as is read at one offset.
     pub(crate) buffer: [u64; (BUFFER_MASK as usize + 1) / 8 + 16],

@@ -14,7 +14,7 @@ use packets::case::{Action, Answer, Common, Heartbeat, Step, Wish, cases, folder
 use packets::check::{History, assert_outcome, expected_counters, number};
 use packets::edge::Edge;
 use packets::files;
-use packets::frames::{ONE_BUFFER, change, segment};
+use packets::frames::{ONE_BUFFER, change, leave_to_device, seal, segment, segment_from};
 use packets::generated::{Random, pieces};
 use packets::model::Model;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +175,12 @@ fn random_changes_to_frames() {
             for _ in 0..changes {
                 change(&mut random, &mut frame);
             }
+            // Most changes are to reach the judge, some are damage on the way.
+            match random.below(8) {
+                0..=4 => seal(&mut frame),
+                5 => leave_to_device(&mut frame),
+                _ => {}
+            }
             if !(14..ONE_BUFFER).contains(&frame.len()) {
                 continue;
             }
@@ -226,6 +232,7 @@ fn random_changes_to_frames() {
         Reason::HelloAgain,
         Reason::RejectedAgain,
         Reason::RejectClosed,
+        Reason::ChecksumWrong,
     ] {
         assert!(
             reasons.contains_key(reason.name()),
@@ -262,11 +269,8 @@ fn a_full_set_gives_up_the_connection_touched_longest_ago() {
     let wish = common.wish();
     let hello = files::captured().remove(0).bytes;
     let (first, second) = hello.split_at(100);
-    let from_port = |port: u16, offset: usize, payload: &[u8]| {
-        let mut frame = segment(4, offset, payload);
-        frame[34..36].copy_from_slice(&port.to_be_bytes());
-        frame
-    };
+    let from_port =
+        |port: u16, offset: usize, payload: &[u8]| segment_from(port, 4, offset, payload);
     let mut reasons = Vec::new();
     for port in 1..=5 {
         let (_, moved) = edge.run_counted(&wish, &from_port(port, 0, first));
@@ -305,11 +309,7 @@ fn events_are_bounded_by_rate_and_by_the_ring() {
     // A hello that is new each time: a client's ports one after the other.
     let hello = files::captured().remove(0).bytes;
     let fresh = |from: u16, count: u16| {
-        let frames = (from..from + count).map(|port| {
-            let mut frame = segment(4, 0, &hello);
-            frame[34..36].copy_from_slice(&port.to_be_bytes());
-            frame
-        });
+        let frames = (from..from + count).map(|port| segment_from(port, 4, 0, &hello));
         frames.collect::<Vec<_>>()
     };
 

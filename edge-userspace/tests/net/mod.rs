@@ -24,6 +24,8 @@ macro_rules! needs_tcx {
 pub(crate) mod bpf;
 pub(crate) mod capture;
 pub(crate) mod client;
+#[path = "../packets/dissect.rs"]
+pub(crate) mod dissect;
 pub(crate) mod edge;
 #[path = "../../../edge-common/tests/common/files.rs"]
 pub(crate) mod files;

@@ -13,6 +13,8 @@ const ACK: u8 = 16;
 /// header may begin behind them.
 const EXTENSION_HEADERS: usize = 4;
 const TCP_AT_MOST: usize = 320;
+/// A longer segment is not summed up, bytes with its header.
+const SUMMED_AT_MOST: usize = 17 << 10;
 
 /// A segment for one of our ports.
 pub(crate) struct Segment<'a> {
@@ -25,6 +27,20 @@ pub(crate) struct Segment<'a> {
     pub(crate) sequence: u32,
     pub(crate) acknowledged: u32,
     pub(crate) network_at: usize,
+    /// Where the TCP header begins in the frame.
+    pub(crate) transport_at: usize,
+    pub(crate) checksum: Checksum,
+}
+
+/// Whether the stack would take the segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    Right,
+    Wrong,
+    /// The frame ends before the segment.
+    Cut,
+    /// Too long to be summed up.
+    TooLong,
 }
 
 impl Segment<'_> {
@@ -112,7 +128,42 @@ pub(crate) fn dissect<'a>(frame: &'a [u8], ports: &[u16]) -> Result<Segment<'a>,
         sequence: word(4),
         acknowledged: word(8),
         network_at,
+        transport_at: network_at + header_bytes,
+        checksum: checksum(&addresses, packet, header_bytes, total),
     })
+}
+
+/// RFC 9293 section 3.1; or the pseudo-header's sum alone, for the device to complete.
+fn checksum(addresses: &[Vec<u8>; 2], packet: &[u8], tcp_at: usize, total: usize) -> Checksum {
+    if packet.len() < total {
+        return Checksum::Cut;
+    }
+    let tcp = &packet[tcp_at..];
+    let pseudo = words(&addresses[0]) + words(&addresses[1]) + 6 + tcp.len() as u64;
+    if folded(pseudo) == u16::from_be_bytes([tcp[16], tcp[17]]) {
+        Checksum::Right
+    } else if tcp.len() > SUMMED_AT_MOST {
+        Checksum::TooLong
+    } else if folded(pseudo + words(tcp)) == 0xffff {
+        Checksum::Right
+    } else {
+        Checksum::Wrong
+    }
+}
+
+/// The sum of 16-bit words, the last one padded (RFC 1071).
+pub(crate) fn words(bytes: &[u8]) -> u64 {
+    let pairs = bytes.chunks(2);
+    pairs
+        .map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)))
+        .sum()
+}
+
+pub(crate) fn folded(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
 }
 
 /// How long the IPv6 header and those that are followed behind it are.

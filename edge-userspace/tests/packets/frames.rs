@@ -1,5 +1,6 @@
 //! Frames that are not in the data: around hellos, and changed at random.
 
+use super::dissect::{dissect, folded, words};
 use super::generated::Random;
 use edge_common::flow::FlowKey;
 
@@ -9,8 +10,7 @@ pub(crate) const ONE_BUFFER: usize = 3400;
 /// TCP sequence number of the first byte that a client sends.
 pub(crate) const FIRST: u32 = 0x0102_0304;
 
-/// A client's segment, its payload `offset` bytes behind the first, checksums left to
-/// offload.
+/// A client's segment, its payload `offset` bytes behind the first, with its checksum.
 pub(crate) fn segment(version: u8, offset: usize, payload: &[u8]) -> Vec<u8> {
     let mut frame = if version == 4 {
         ipv4(payload)
@@ -20,7 +20,52 @@ pub(crate) fn segment(version: u8, offset: usize, payload: &[u8]) -> Vec<u8> {
     let sequence = FIRST.wrapping_add(offset as u32).to_be_bytes();
     let at = frame.len() - payload.len() - 16;
     frame[at..at + 4].copy_from_slice(&sequence);
+    seal(&mut frame);
     frame
+}
+
+/// The same from this port.
+pub(crate) fn segment_from(port: u16, version: u8, offset: usize, payload: &[u8]) -> Vec<u8> {
+    let mut frame = segment(version, offset, payload);
+    let at = frame.len() - payload.len() - 20;
+    frame[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    seal(&mut frame);
+    frame
+}
+
+/// Puts the right TCP checksum into a frame for port 443, if it is a whole segment.
+pub(crate) fn seal(frame: &mut [u8]) {
+    let Ok(segment) = dissect(frame, &[443]) else {
+        return;
+    };
+    let (at, flow) = (segment.transport_at, segment.flow);
+    let addresses = flow.client.iter().chain(&flow.server);
+    let addresses: Vec<u8> = addresses.flat_map(|word| word.to_ne_bytes()).collect();
+    let bytes = usize::from(frame[at + 12] >> 4) * 4 + segment.payload_bytes;
+    if frame.len() < at + bytes {
+        return;
+    }
+    frame[at + 16..at + 18].fill(0);
+    // What makes an IPv4 address an IPv6 one adds 0xffff, which is nothing.
+    let sum = words(&addresses) + 6 + bytes as u64 + words(&frame[at..at + bytes]);
+    frame[at + 16..at + 18].copy_from_slice(&(!folded(sum)).to_be_bytes());
+}
+
+/// Leaves the checksum to a device: the pseudo-header's sum alone.
+pub(crate) fn leave_to_device(frame: &mut [u8]) {
+    seal(frame);
+    let Ok(segment) = dissect(frame, &[443]) else {
+        return;
+    };
+    let at = segment.transport_at;
+    let bytes = usize::from(frame[at + 12] >> 4) * 4 + segment.payload_bytes;
+    if frame.len() < at + bytes {
+        return;
+    }
+    // What is under a right checksum adds up to all ones; without the segment's own part
+    // the pseudo-header is left.
+    let own = folded(words(&frame[at..at + bytes]));
+    frame[at + 16..at + 18].copy_from_slice(&(!own).to_be_bytes());
 }
 
 /// What opens a connection of this client, server and ports.
@@ -43,7 +88,7 @@ pub(crate) fn syn(flow: &FlowKey) -> Vec<u8> {
     frame
 }
 
-/// A client's segment over IPv4, checksums left to offload.
+/// A client's segment over IPv4, without a checksum.
 pub(crate) fn ipv4(payload: &[u8]) -> Vec<u8> {
     let total = (40 + payload.len() as u16).to_be_bytes();
     let mut frame = [&[2; 6][..], &[4; 6], &[8, 0, 0x45, 0], &total].concat();

@@ -205,7 +205,7 @@ def headers():
         passed(name, ethernet(packet, kind=kind), "header_truncated")
     passed("IPv4, a header of 15 words over a segment of 5",
            ethernet(ipv4(segment, ihl=15)), "other_port", "the ports are looked for where the header says")
-    passed("IPv4, total length cuts the payload", ethernet(ipv4(segment, total=20 + 20 + 100)), "hello_begun",
+    passed("IPv4, total length cuts the payload", ethernet(ipv4(tcp(BAD[:100], CLIENT4, SERVER4) + BAD[100:], total=20 + 20 + 100)), "hello_begun",
            "what lies behind the packet's end is no payload")
     passed("TCP, a header of 15 words over a hello", ethernet(ipv4(tcp(BAD, CLIENT4, SERVER4, offset=15))), "not_hello")
     passed("IPv6 jumbogram's length of 0 with a hop-by-hop header", 
@@ -636,6 +636,93 @@ def rejects():
         sequenced("legacy denied, again", [legacy, step(at(0, PLAIN), "rejected_again", output=answer("alert", len(PLAIN), version))], deny_legacy=True)
 
 
+def damaged():
+    """Segments that the stack throws away: nobody is refused for what is in them."""
+    for version in (4, 6):
+        headers = 14 + (20 if version == 4 else 40)
+
+        def at(offset, payload, **more):
+            return frame(payload, version, seq=SEQ + offset, **more)
+
+        def flipped(packet, payload_at, bit=1, options=0):
+            """One bit of the payload, after the checksum was made."""
+            place = headers + 20 + options + payload_at
+            return packet[:place] + bytes([packet[place] ^ bit]) + packet[place + 1:]
+
+        def partial(packet):
+            """The pseudo-header's sum alone, for a device to complete."""
+            source, destination = (CLIENT4, SERVER4) if version == 4 else (CLIENT6, SERVER6)
+            segment = packet[headers:]
+            pseudo = source + destination + struct.pack(">HH", 6, len(segment))
+            place = headers + 16
+            return packet[:place] + struct.pack(">H", ~checksum(pseudo) & 0xFFFF) + packet[place + 2:]
+
+        def sequenced(name, steps, why="", **settings):
+            sequence("damaged", f"IPv{version}, {name}", steps, why, **settings)
+
+        def refused(packet, payload, offset=0, resumed=False):
+            return step(packet, "tag_wrong", resumed=resumed, output=answer("alert", len(payload), version, seq=SEQ + offset))
+
+        lost = "checksum_wrong"
+        good = at(0, GOOD)
+        token_at = GOOD.index(b"ezl1-")
+        # Bits of the name that leave it one: of a digit of key, time, nonce and tag.
+        for place in (5, 21, 29, 45):
+            bent = flipped(good, token_at + place)
+            sequenced(f"a bit of the token at {place}", [step(bent, lost), step(good, "accepted")],
+                      "the stack throws it away; the client's own copy is judged")
+        sequenced("damaged more than once", [step(flipped(good, token_at + 45), lost)] * 3 + [step(good, "accepted")])
+        sequenced("damaged, and bad before it was", [step(flipped(at(0, BAD), 20), lost), refused(at(0, BAD), BAD)])
+        sequenced("a bit of the last, odd byte",
+                  [step(flipped(at(0, BAD + b"\x17"), len(BAD)), lost), refused(at(0, BAD + b"\x17"), BAD + b"\x17")])
+        for size in range(len(BAD), len(BAD) + 5):
+            padded = BAD + bytes(range(0x17, 0x17 + size - len(BAD)))
+            sequenced(f"{size} bytes, right", [refused(at(0, padded), padded)])
+        for size in (472, 473, 491, 492, 493, 1003, 1004, 1005, 1448):
+            room = size - len(hello([b"h2", token(flip=1)], after=[(21, b"")]))
+            padded = hello([b"h2", token(flip=1)], after=[(21, bytes(room))])
+            sequenced(f"{size} bytes, right, then damaged in the last",
+                      [step(flipped(at(0, padded), size - 1), lost), refused(at(0, padded), padded)],
+                      "at the borders of what is summed up at a time")
+        sequenced("the options damaged", [step(flipped(at(0, BAD, options=USUAL), -4), lost),
+                                          step(at(0, GOOD, options=USUAL), "accepted")])
+        denied = step(at(0, PLAIN), "legacy_denied", output=answer("alert", len(PLAIN), version))
+        sequenced("no token, damaged", [step(flipped(at(0, PLAIN), 20), lost), denied], deny_legacy=True)
+        sequenced("damaged and not refused", [step(flipped(good, 20), "accepted"), step(good, "retransmitted")],
+                  "whatever passes, the stack decides")
+        zero = headers + 16
+        none = at(0, BAD)[:zero] + bytes(2) + at(0, BAD)[zero + 2:]
+        sequenced("no checksum at all", [step(none, lost)], "TCP has no such thing (RFC 9293 section 3.1)")
+        sequenced("the checksum left to the device", [refused(partial(at(0, BAD)), BAD)],
+                  "veth, virtio, GRO: the stack takes it so")
+        sequenced("left to the device, accepted", [step(partial(good), "accepted")])
+
+        first, second, third = at(0, GOOD[:100]), at(100, GOOD[100:150]), at(150, GOOD[150:])
+        begun, continued = step(first, "hello_begun"), step(second, "hello_continued")
+        accepted = step(third, "accepted", resumed=True)
+        sequenced("the first of three damaged", [step(flipped(first, 50), lost), begun, continued, accepted],
+                  "nothing of it is kept")
+        sequenced("the middle of three damaged", [begun, step(flipped(second, 20), lost), continued, accepted])
+        sequenced("the last of three damaged, in the token",
+                  [begun, continued, step(flipped(third, token_at + 45 - 150), lost), accepted],
+                  "what was kept of the others is still there")
+        sequenced("the first of three damaged, and not sent again",
+                  [step(flipped(first, 50), lost), step(second, "not_hello"), step(third, "not_hello")])
+        parts = [(0, BAD[:100]), (100, BAD[100:150]), (150, BAD[150:])]
+        sequenced("a bad one in three, left to the device",
+                  [step(partial(at(*parts[0])), "hello_begun"), step(partial(at(*parts[1])), "hello_continued"),
+                   refused(partial(at(*parts[2])), parts[2][1], 150, resumed=True)])
+        sequenced("a bad one, its middle damaged first",
+                  [step(at(*parts[0]), "hello_begun"), step(flipped(at(*parts[1]), 20), lost), step(at(*parts[1]), "hello_continued"),
+                   refused(at(*parts[2]), parts[2][1], 150, resumed=True)])
+
+        much = BAD + record(bytes(17400), 23)[:17408 - 20 - len(BAD)]
+        sequenced("17 KiB, all summed up", [refused(at(0, much), much)])
+        sequenced("17 KiB, the last byte damaged", [step(flipped(at(0, much), len(much) - 1), lost)])
+        sequenced("a byte more than is summed up", [step(at(0, much + b"\0"), "hello_oversize")], "userspace decides")
+        sequenced("as long, left to the device", [refused(partial(at(0, much + b"\0")), much + b"\0")])
+
+
 def answers():
     places = {
         "no timestamps": (b"", None),
@@ -711,7 +798,7 @@ def keys():
 
 
 def main():
-    for make in (headers, truncated, hellos, big, answers, flows, rejects):
+    for make in (headers, truncated, hellos, big, answers, flows, rejects, damaged):
         make()
     wanted = {"keys.json": json.dumps(keys(), indent=1) + "\n"}
     for file, cases in FILES.items():

@@ -4,7 +4,7 @@
 //! the product's own, in userspace; the way to them is not.
 
 use super::case::{Answer, Common, Heartbeat, Wish};
-use super::dissect::{FIN, RST, SYN, Segment, dissect};
+use super::dissect::{Checksum, FIN, RST, SYN, Segment, dissect};
 use super::edge::policy;
 use edge_common::client_hello::{ClientHello, Scanned};
 use edge_common::flow::FlowKey;
@@ -324,6 +324,9 @@ impl Model {
             Scanned::Incomplete if segments >= SEGMENTS || bytes.len() > HELLO_BYTES => {
                 self.verdict(wish, segment, first, Err(Reason::HelloOversize), segments)
             }
+            Scanned::Incomplete if segment.checksum == Checksum::Wrong => {
+                Expected::pass(Reason::ChecksumWrong)
+            }
             Scanned::Incomplete => {
                 let entry = Entry {
                     state: State::Begun(bytes.to_vec(), segments),
@@ -368,6 +371,14 @@ impl Model {
                     self.judge_scanned(wish, &hello, scanned)
                 }
             }
+        };
+        let reason = match segment.checksum {
+            _ if reason.verdict() != Verdict::Reject => reason,
+            Checksum::Right => reason,
+            // The stack throws it away, and nothing is remembered.
+            Checksum::Wrong => return Expected::pass(Reason::ChecksumWrong),
+            Checksum::Cut => Reason::NotLinear,
+            Checksum::TooLong => Reason::HelloOversize,
         };
         let next = match self.flows.get(&segment.flow).map(|entry| &entry.state) {
             // What of this segment the server may have had before is not there yet.
