@@ -8,25 +8,29 @@
 //! Where the same frame may come again and again, the kernel repeats it. A *fresh* hello
 //! cannot be repeated, for the program knows it the second time, and neither can one that
 //! is answered, for it is gone: `edge_again` puts the frame back, from the next of a row of
-//! client ports, before it goes on; the same without going on is subtracted. The row is
+//! client ports, before it goes on; the same without going on is subtracted. The row is 256
 //! real connections over the loopback device, more than the flow table of this bench has
-//! places, so that each is looked up, new to the table, and pushes another out.
+//! places: each is looked up, its numbers are compared, it is new to the table and pushes
+//! another out.
 //!
 //! `--quick` runs fewer. `EDGE_XDP_OBJECT=FILE` measures another object. Without the rights
 //! it says so and measures nothing.
+
+#![expect(unsafe_code, reason = "named island: TCP_REPAIR has no safe wrapper")]
 
 use bench::{KEY_ID, MAC_KEY, captured_hello, figure, median, replaced};
 use edge_common::flow::FlowKey;
 use edge_common::policy::{Answer, Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::prefix;
 use edge_common::rate::Rate;
-use edge_common::rehearsal::Rehearsal;
+use edge_common::rehearsal::{self, Rehearsal};
 use edge_common::token::{KeyId, Token};
 use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::{ClockMap, Program, ProgramError, Sizes, clock_now, object};
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::Ordering;
 
@@ -38,8 +42,8 @@ const XDP_TX: u32 = 3;
 const EPERM: i32 = 1;
 
 /// Connections over the loopback device, and places of the flow table.
-const CONNECTIONS: u16 = 256;
-const FLOW_SETS: u32 = 16;
+const CONNECTIONS: u16 = rehearsal::CONNECTIONS as u16;
+const FLOW_SETS: u32 = rehearsal::FORGETTING_SETS;
 const PREFIX_SETS: u32 = 1 << 14;
 /// Any.
 const SECRET: [u64; 2] = [0x5bd1_e995_97f4_a7c1, 0x1656_67b1_9e37_79f9];
@@ -100,7 +104,10 @@ fn main() -> ExitCode {
         println!("SKIPPED xdp: no network namespace of its own: {error}");
         return ExitCode::SUCCESS;
     }
-    let _connections = connections();
+    let (_listener, connections) = connections();
+    let sequences: Vec<u32> = (connections.iter())
+        .map(|(_, server)| expected_next(server).expect("TCP_REPAIR"))
+        .collect();
     let effort = match (said("--bench"), said("--quick")) {
         // `cargo test --benches`: only whether every path gets its answer.
         (false, _) => Effort {
@@ -116,7 +123,7 @@ fn main() -> ExitCode {
             repeat: 500_000,
         },
     };
-    let paths = paths();
+    let paths = paths(sequences[usize::from(CONNECTIONS)]);
     let mut samples: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Round by round, so that whatever else the machine does hits all paths alike.
     for _ in 0..effort.rounds {
@@ -124,7 +131,7 @@ fn main() -> ExitCode {
         samples.entry("empty").or_default().push(empty);
         for path in &paths {
             let over_empty = if path.is_fresh {
-                bench.fresh(path, effort.repeat)
+                bench.fresh(path, &sequences, effort.repeat)
             } else {
                 bench.repeated(path, effort.repeat) - empty
             };
@@ -241,7 +248,7 @@ impl Bench {
     }
 
     /// Frames of one connection after the other, less what it costs to put them back.
-    fn fresh(&mut self, path: &Path, repeat: u32) -> f64 {
+    fn fresh(&mut self, path: &Path, sequences: &[u32], repeat: u32) -> f64 {
         let frames = path.frames.len() as u32;
         // A whole number of rounds through the connections.
         let row = u32::from(CONNECTIONS) * frames;
@@ -256,11 +263,17 @@ impl Bench {
         });
         for (at, frame) in path.frames.iter().enumerate() {
             rehearsal.lengths[at] = frame.len() as u32;
+            rehearsal.offsets[at] = sequence_of(frame).wrapping_sub(sequence_of(&path.frames[0]));
             rehearsal.bytes[at][..frame.len()].copy_from_slice(frame);
         }
+        rehearsal
+            .sequences
+            .copy_from_slice(&sequences[..usize::from(CONNECTIONS)]);
         if path.name.contains("spoofed") {
             rehearsal.first_port = u32::from(NOBODY);
         }
+        // A refused connection is not pushed out for a second: those are forgotten.
+        rehearsal.is_forgetting = u32::from(path.action != XDP_PASS);
         self.program.set_rehearsal(&rehearsal).expect("REHEARSAL");
         let before = self.counters();
         let whole = self.run(Program::AGAIN, &path.frames[0], repeat, path.action);
@@ -299,7 +312,9 @@ impl Bench {
     }
 }
 
-fn paths() -> Vec<Path> {
+fn paths(sequence: u32) -> Vec<Path> {
+    let frame =
+        |payload: &[u8], offset: u32, port| frame(payload, sequence.wrapping_add(offset), port);
     let repeated = |name, frame: Vec<u8>, reason| Path {
         name,
         frames: vec![frame],
@@ -414,6 +429,50 @@ fn connections() -> (TcpListener, Vec<(TcpStream, TcpStream)>) {
     (listener, connections)
 }
 
+/// What the kernel expects next on this socket (`TCP_QUEUE_SEQ`, include/uapi/linux/tcp.h).
+fn expected_next(socket: &TcpStream) -> std::io::Result<u32> {
+    const TCP_RECV_QUEUE: libc::c_int = 1;
+    const OFF_WITHOUT_PROBES: libc::c_int = -1;
+    let set = |option, value: libc::c_int| {
+        // SAFETY: the descriptor is open, the value is one c_int.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                option,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    set(libc::TCP_REPAIR, 1)?;
+    set(libc::TCP_REPAIR_QUEUE, TCP_RECV_QUEUE)?;
+    let (mut number, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: the descriptor is open, the number is as long as is said.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_QUEUE_SEQ,
+            (&raw mut number).cast(),
+            &raw mut length,
+        )
+    };
+    let asked = std::io::Error::last_os_error();
+    set(libc::TCP_REPAIR, OFF_WITHOUT_PROBES)?;
+    if result == 0 { Ok(number) } else { Err(asked) }
+}
+
+fn sequence_of(frame: &[u8]) -> u32 {
+    let bytes = frame[38..].first_chunk().expect("a TCP header");
+    u32::from_be_bytes(*bytes)
+}
+
 /// The captured hello with a token of this hour in the place of its own.
 fn with_fresh_token(hello: &[u8]) -> Vec<u8> {
     let Clock {
@@ -433,7 +492,7 @@ fn position(hello: &[u8], text: &[u8]) -> usize {
 }
 
 /// A client's segment with timestamps over IPv4, with its TCP checksum.
-fn frame(payload: &[u8], offset: u32, port: u16) -> Vec<u8> {
+fn frame(payload: &[u8], sequence: u32, port: u16) -> Vec<u8> {
     let total = (20 + 32 + payload.len() as u16).to_be_bytes();
     let mut frame = [&[2; 6][..], &[4; 6], &[8, 0, 0x45, 0], &total].concat();
     frame.extend([0, 7, 0x40, 0, 64, 6, 0, 0]);
@@ -441,7 +500,7 @@ fn frame(payload: &[u8], offset: u32, port: u16) -> Vec<u8> {
     frame.extend(SERVER.0);
     frame.extend(REPEATED.to_be_bytes());
     frame.extend(port.to_be_bytes());
-    frame.extend((0x0102_0304 + offset).to_be_bytes());
+    frame.extend(sequence.to_be_bytes());
     frame.extend([5, 6, 7, 8, 0x80, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
     frame.extend([1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 8]);
     frame.extend(payload);

@@ -6,6 +6,10 @@
 
 /// The longest frame, bytes.
 pub const FRAME_BYTES: usize = 2048;
+/// The most connections; a power of two.
+pub const CONNECTIONS: usize = 256;
+/// As many sets of the flow table as can be emptied before each run.
+pub const FORGETTING_SETS: u32 = 16;
 
 /// Frames in turn, each turn from the next of a row of client ports.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +17,7 @@ pub const FRAME_BYTES: usize = 2048;
 pub struct Rehearsal {
     /// Runs so far.
     pub runs: u32,
-    /// Connections less one; a power of two less one.
+    /// Connections less one; a power of two less one, at most [`CONNECTIONS`] less one.
     pub ports_mask: u32,
     /// The first client port, host byte order.
     pub first_port: u32,
@@ -26,6 +30,14 @@ pub struct Rehearsal {
     pub cut_bytes: u32,
     /// The frames' lengths, bytes.
     pub lengths: [u32; 2],
+    /// How far behind the connection's first byte each frame's payload begins, bytes.
+    pub offsets: [u32; 2],
+    /// 1: the flow table, which must be of [`FORGETTING_SETS`] sets, is emptied before each run.
+    pub is_forgetting: u32,
+    /// Always 0.
+    pub padding: u32,
+    /// What each connection expects next, host byte order.
+    pub sequences: [u32; CONNECTIONS],
     /// Ethernet, IPv4 without options, TCP.
     pub bytes: [[u8; FRAME_BYTES]; 2],
 }
@@ -40,8 +52,12 @@ impl Rehearsal {
         is_on: 0,
         cut_bytes: 0,
         lengths: [0; 2],
+        offsets: [0; 2],
+        is_forgetting: 0,
+        padding: 0,
+        sequences: [0; CONNECTIONS],
         bytes: [[0; FRAME_BYTES]; 2],
     };
 }
 
-const _: () = assert!(size_of::<Rehearsal>() == 32 + 2 * FRAME_BYTES);
+const _: () = assert!(size_of::<Rehearsal>() == 48 + 4 * CONNECTIONS + 2 * FRAME_BYTES);

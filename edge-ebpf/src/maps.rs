@@ -11,7 +11,7 @@ use aya_ebpf::{
 use edge_common::flow::{FlowKey, FlowSet, FlowSlot};
 use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
-use edge_common::rehearsal::Rehearsal;
+use edge_common::rehearsal::{FORGETTING_SETS, Rehearsal};
 use edge_common::token::KeyId;
 use edge_common::{prefix, replay};
 
@@ -129,6 +129,23 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
 pub(crate) fn budget(of: u32) -> Option<&'static mut Budget> {
     // SAFETY: as above; each is asked for once a program.
     unsafe { BUDGET.get_ptr_mut(of)?.as_mut() }
+}
+
+/// Empties the first sets of the flow table.
+#[inline(always)]
+pub(crate) fn forget_all() {
+    let mut number = 0;
+    while number < FORGETTING_SETS {
+        if let Some(set) = FLOW_SETS.get_ptr_mut(number) {
+            // SAFETY: the set is a map's value, its four tags are two words.
+            let tags = unsafe { (&raw mut (*set).tags).cast::<u64>() };
+            // SAFETY: as above.
+            unsafe { tags.write_volatile(0) };
+            // SAFETY: as above.
+            unsafe { tags.add(1).write_volatile(0) };
+        }
+        number += 1;
+    }
 }
 
 /// What `edge_again` runs.
