@@ -99,6 +99,18 @@ fn is_judged(edge: &Edge, wire: &Wire, to: SocketAddr, from: IpAddr, hello: &[u8
     assert_eq!(seen.of(Reason::NoListener), 0, "{what}");
 }
 
+/// Tells the client whose these addresses are: it need not ask while the program is being
+/// attached, which a veth pair takes for a change of the link.
+fn know_neighbours(wire: &Wire, addresses: [&str; 2]) {
+    wire.client.run(|| {
+        for address in addresses {
+            ip(&format!(
+                "neigh replace {address} lladdr 02:00:00:00:00:01 dev client0 nud permanent"
+            ));
+        }
+    });
+}
+
 /// A network behind the server's host, with one host in it.
 fn behind(wire: &Wire) -> Namespace {
     let host = Namespace::new();
@@ -186,6 +198,7 @@ fn a_hello_to_another_server_on_another_address_of_this_host_passes() {
     needs_kernel!();
     let wire = Wire::new(Conditions::default());
     let others = ["10.9.0.9:443", "[2001:db8::9]:443"].map(|a| a.parse().unwrap());
+    know_neighbours(&wire, ["10.9.0.9", "2001:db8::9"]);
     wire.server.run(|| {
         ip("addr add 10.9.0.9/24 dev edge0");
         ip("addr add 2001:db8::9/64 dev edge0 nodad");
@@ -208,13 +221,7 @@ fn addresses_that_come_and_go_under_a_wildcard_are_followed() {
     let host = behind(&wire);
     // Two that first are this host's and then that of the one behind it.
     let both = ["10.9.0.5", "2001:db8::5"];
-    wire.client.run(|| {
-        for address in both {
-            ip(&format!(
-                "neigh replace {address} lladdr 02:00:00:00:00:01 dev client0 nud permanent"
-            ));
-        }
-    });
+    know_neighbours(&wire, both);
     wire.server.run(|| {
         let edge = edge_on(WILDCARDS);
         let hello = refused_hello(&edge);
