@@ -3,7 +3,8 @@
 //!
 //! Caches and branch predictors are warm; it is time of the program, not packets per second
 //! of a network card. Beside it in the same run: an empty program (the null baseline: what
-//! passing everything costs) and dropping by port, which a trivial filter does.
+//! passing everything costs), and a packet for another port, which is all that a trivial
+//! filter by port would look at.
 //!
 //! Where the same frame may come again and again, the kernel repeats it. A *fresh* hello
 //! cannot be repeated, for the program knows it the second time, and neither can one that
