@@ -24,3 +24,6 @@ pub mod secret;
 pub mod session;
 pub mod telemetry;
 pub mod upstream;
+
+/// Token counts: a package of its own, which needs nothing of the daemon.
+pub use edge_tokens as tokens;

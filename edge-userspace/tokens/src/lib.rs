@@ -1,0 +1,7 @@
+//! How many tokens a text has, before anyone is asked to answer it.
+//!
+//! Two answers, never mixed up: an exact count, equal to the reference tokenizer's, and an
+//! estimate with its interval. Counting needs no token ids, so none are made. Not here: what
+//! of a request is text, and what a model adds to it; that is the edge's business.
+
+pub mod arch;
