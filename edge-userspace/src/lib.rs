@@ -19,6 +19,7 @@ pub mod ja4;
 pub mod kernel;
 pub mod keys;
 pub mod listener;
+pub mod prompt;
 pub mod relay;
 pub mod secret;
 pub mod session;

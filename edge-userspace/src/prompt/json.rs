@@ -1,0 +1,497 @@
+//! JSON (RFC 8259) as it arrives: chunks of any size in, strings out in pieces, nothing kept.
+//!
+//! The whole text is checked as strictly as serde_json does. Named exceptions: a lone
+//! surrogate (`"\ud800"`) is U+FFFD, as token counts have it; a number's magnitude is not
+//! looked at, so `1e999` is one; a number of more than [`MAX_NUMBER_BYTES`] and a key of more
+//! than [`MAX_KEY_BYTES`] are refused. Not here: what keys mean ([`super`]).
+
+mod string;
+#[cfg(test)]
+mod tests;
+mod utf8;
+
+use std::fmt;
+use string::Strings;
+use utf8::Utf8;
+
+/// Objects and arrays within each other, at most; as serde_json has it.
+pub const MAX_DEPTH: u32 = 127;
+/// Longest key, escapes decoded.
+pub const MAX_KEY_BYTES: usize = 65_536;
+/// Longest number.
+pub const MAX_NUMBER_BYTES: usize = 4096;
+
+/// Who is told what is read. All strings are UTF-8, but a piece may end within a character.
+pub trait Visit {
+    /// `{`
+    fn begin_object(&mut self) {}
+    /// `}`
+    fn end_object(&mut self) {}
+    /// `[`
+    fn begin_array(&mut self) {}
+    /// `]`
+    fn end_array(&mut self) {}
+    /// The beginning of a key, or of a string that is a value.
+    fn begin_string(&mut self, _is_key: bool) {}
+    /// More of it, escapes decoded.
+    fn string(&mut self, _piece: &[u8]) {}
+    /// Its end.
+    ///
+    /// # Errors
+    /// The name of a key that must not come again.
+    fn end_string(&mut self) -> Result<(), Duplicate> {
+        Ok(())
+    }
+    /// A part of a number as it is written.
+    fn number(&mut self, _piece: &[u8]) {}
+    /// The number's end.
+    fn end_number(&mut self) {}
+    /// `true`, `false` or `null`.
+    fn literal(&mut self, _literal: Literal) {}
+}
+
+/// A value that is a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// `null`
+    Null,
+}
+
+impl Literal {
+    /// The word.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// A key that came twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate(pub &'static str);
+
+/// Where the text is wrong, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct Error {
+    /// Bytes before the place.
+    pub at: u64,
+    /// What is wrong.
+    pub what: Wrong,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Something else should stand there.
+    Expected(&'static str),
+    /// It ends too early.
+    Ends,
+    /// It goes on after the value.
+    GoesOn,
+    /// A control character in a string.
+    Control,
+    /// A backslash with nothing that may follow it.
+    Escape,
+    /// Not UTF-8.
+    Utf8,
+    /// More than [`MAX_DEPTH`].
+    Depth,
+    /// A key of more than [`MAX_KEY_BYTES`].
+    KeyLength,
+    /// A number of more than [`MAX_NUMBER_BYTES`].
+    NumberLength,
+    /// A key that must not come again.
+    Duplicate(&'static str),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expected(what) => write!(f, "expected {what}"),
+            Self::Ends => f.write_str("the JSON ends too early"),
+            Self::GoesOn => f.write_str("the JSON goes on after its end"),
+            Self::Control => f.write_str("a control character in a string, not escaped"),
+            Self::Escape => f.write_str("no such escape in a string"),
+            Self::Utf8 => f.write_str("not UTF-8"),
+            Self::Depth => write!(f, "more than {MAX_DEPTH} objects and arrays in each other"),
+            Self::KeyLength => write!(f, "a key of more than {MAX_KEY_BYTES} bytes"),
+            Self::NumberLength => write!(f, "a number of more than {MAX_NUMBER_BYTES} bytes"),
+            Self::Duplicate(name) => write!(f, "{name} stands there twice"),
+        }
+    }
+}
+
+/// The reader of one text.
+#[derive(Debug)]
+pub struct Reader {
+    state: State,
+    /// Bytes of all chunks before this one.
+    before: u64,
+    /// Which of the open containers are objects, outermost highest.
+    objects: u128,
+    depth: u32,
+    strings: Strings,
+    utf8: Utf8,
+    number_bytes: usize,
+    failed: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A value has to come.
+    Value,
+    /// After `[`.
+    ValueOrEnd,
+    /// After `{`.
+    KeyOrEnd,
+    /// After a comma in an object.
+    Key,
+    /// After a key.
+    Colon,
+    /// After a value.
+    After,
+    /// In a string, which [`Strings`] follows.
+    String,
+    Number(Number),
+    /// A word, of which so many bytes have come.
+    Word(Literal, u8),
+}
+
+/// Where in a number (RFC 8259 section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Minus,
+    /// A zero at its beginning.
+    Zero,
+    Whole,
+    Point,
+    Fraction,
+    E,
+    Sign,
+    Exponent,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reader {
+    /// At the beginning of a text.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: State::Value,
+            before: 0,
+            objects: 0,
+            depth: 0,
+            strings: Strings::default(),
+            utf8: Utf8::default(),
+            number_bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// Reads on.
+    ///
+    /// # Errors
+    /// Where the text is wrong. It stays so: nothing is read after the first error.
+    pub fn push(&mut self, chunk: &[u8], visit: &mut impl Visit) -> Result<(), Error> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let invalid = self.utf8.check(chunk);
+        let read = match invalid {
+            None => self.read(chunk, 0, visit),
+            Some(at) => self.read_to_invalid(chunk, at, visit),
+        };
+        self.before += chunk.len() as u64;
+        self.failed = read.err();
+        read
+    }
+
+    /// What is wrong before the place that is not UTF-8 is told first.
+    fn read_to_invalid(
+        &mut self,
+        chunk: &[u8],
+        invalid: isize,
+        visit: &mut impl Visit,
+    ) -> Result<(), Error> {
+        if let Ok(good) = usize::try_from(invalid) {
+            self.read(&chunk[..good], 0, visit)?;
+            // Outside of strings, and after a backslash, no byte is good that is not ASCII.
+            if !(self.state == State::String && self.strings.takes_any_character()) {
+                self.read(&chunk[..=good], good, visit)?;
+            }
+        }
+        Err(Error {
+            at: self.before.saturating_add_signed(invalid as i64),
+            what: Wrong::Utf8,
+        })
+    }
+
+    /// The text is over.
+    ///
+    /// # Errors
+    /// When it should have gone on, or was wrong before.
+    pub fn finish(&mut self, visit: &mut impl Visit) -> Result<(), Error> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let State::Number(number) = self.state
+            && number.may_end()
+        {
+            self.state = State::After;
+            visit.end_number();
+        }
+        if self.state == State::After && self.depth == 0 {
+            return Ok(());
+        }
+        let error = Error {
+            at: self.before,
+            what: Wrong::Ends,
+        };
+        self.failed = Some(error);
+        Err(error)
+    }
+
+    /// Bytes that have been read.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.before
+    }
+
+    fn read(&mut self, chunk: &[u8], mut at: usize, visit: &mut impl Visit) -> Result<(), Error> {
+        while at < chunk.len() {
+            let step = match self.state {
+                State::String => self.string(chunk, at, visit),
+                State::Number(number) => self.number(number, chunk, at, visit),
+                State::Word(literal, seen) => self.word(literal, seen, chunk, at, visit),
+                _ => match chunk[at] {
+                    b' ' | b'\n' | b'\t' | b'\r' => Ok(at + 1),
+                    byte => self.structure(byte, at, visit).map(|()| {
+                        // A number begins with the byte that was looked at.
+                        at + usize::from(!matches!(self.state, State::Number(_)))
+                    }),
+                },
+            };
+            at = step.map_err(|(at, what)| Error {
+                at: self.before + at as u64,
+                what,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn structure(
+        &mut self,
+        byte: u8,
+        at: usize,
+        visit: &mut impl Visit,
+    ) -> Result<(), (usize, Wrong)> {
+        match (self.state, byte) {
+            (State::KeyOrEnd, b'}') => self.close(visit),
+            (State::KeyOrEnd | State::Key, b'"') => {
+                self.state = State::String;
+                self.strings.begin(true);
+                visit.begin_string(true);
+            }
+            (State::KeyOrEnd, _) => return Err((at, Wrong::Expected("a key or }"))),
+            (State::Key, _) => return Err((at, Wrong::Expected("a key"))),
+            (State::Colon, b':') => self.state = State::Value,
+            (State::Colon, _) => return Err((at, Wrong::Expected("a colon"))),
+            (State::After, b',') if self.depth > 0 => {
+                self.state = if self.in_object() {
+                    State::Key
+                } else {
+                    State::Value
+                };
+            }
+            (State::After, b'}') if self.in_object() => self.close(visit),
+            (State::After, b']') if self.depth > 0 && !self.in_object() => self.close(visit),
+            (State::After, _) => {
+                return Err((
+                    at,
+                    match (self.depth, self.in_object()) {
+                        (0, _) => Wrong::GoesOn,
+                        (_, true) => Wrong::Expected("a comma or }"),
+                        (_, false) => Wrong::Expected("a comma or ]"),
+                    },
+                ));
+            }
+            (State::ValueOrEnd, b']') => self.close(visit),
+            (_, byte) => return self.value(byte, at, visit),
+        }
+        Ok(())
+    }
+
+    /// The first byte of a value.
+    fn value(&mut self, byte: u8, at: usize, visit: &mut impl Visit) -> Result<(), (usize, Wrong)> {
+        self.state = match byte {
+            b'"' => {
+                self.strings.begin(false);
+                visit.begin_string(false);
+                State::String
+            }
+            b'{' => {
+                self.open(true, at)?;
+                visit.begin_object();
+                State::KeyOrEnd
+            }
+            b'[' => {
+                self.open(false, at)?;
+                visit.begin_array();
+                State::ValueOrEnd
+            }
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Whole),
+            b't' => State::Word(Literal::True, 1),
+            b'f' => State::Word(Literal::False, 1),
+            b'n' => State::Word(Literal::Null, 1),
+            _ if self.state == State::ValueOrEnd => {
+                return Err((at, Wrong::Expected("a value or ]")));
+            }
+            _ => return Err((at, Wrong::Expected("a value"))),
+        };
+        self.number_bytes = 0;
+        Ok(())
+    }
+
+    fn string(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        visit: &mut impl Visit,
+    ) -> Result<usize, (usize, Wrong)> {
+        let (at, ended) = self.strings.read(chunk, at, visit)?;
+        if ended {
+            let last = at - 1;
+            visit
+                .end_string()
+                .map_err(|Duplicate(name)| (last, Wrong::Duplicate(name)))?;
+            self.state = if self.strings.is_key() {
+                State::Colon
+            } else {
+                State::After
+            };
+        }
+        Ok(at)
+    }
+
+    fn number(
+        &mut self,
+        mut number: Number,
+        chunk: &[u8],
+        from: usize,
+        visit: &mut impl Visit,
+    ) -> Result<usize, (usize, Wrong)> {
+        let mut at = from;
+        let mut over = false;
+        // Its first byte has been judged already.
+        if self.number_bytes == 0 {
+            at += 1;
+        }
+        while let Some(&byte) = chunk.get(at) {
+            match number.next(byte) {
+                Some(next) => number = next,
+                None => {
+                    over = true;
+                    break;
+                }
+            }
+            at += 1;
+        }
+        if over && !number.may_end() {
+            return Err((at, Wrong::Expected("a digit")));
+        }
+        self.number_bytes += at - from;
+        if self.number_bytes > MAX_NUMBER_BYTES {
+            return Err((at, Wrong::NumberLength));
+        }
+        visit.number(&chunk[from..at]);
+        self.state = State::Number(number);
+        if over {
+            visit.end_number();
+            self.state = State::After;
+        }
+        Ok(at)
+    }
+
+    fn word(
+        &mut self,
+        literal: Literal,
+        seen: u8,
+        chunk: &[u8],
+        at: usize,
+        visit: &mut impl Visit,
+    ) -> Result<usize, (usize, Wrong)> {
+        let text = literal.text().as_bytes();
+        if text.get(usize::from(seen)) != Some(&chunk[at]) {
+            return Err((at, Wrong::Expected("true, false or null")));
+        }
+        self.state = if usize::from(seen) + 1 == text.len() {
+            visit.literal(literal);
+            State::After
+        } else {
+            State::Word(literal, seen + 1)
+        };
+        Ok(at + 1)
+    }
+
+    fn open(&mut self, is_object: bool, at: usize) -> Result<(), (usize, Wrong)> {
+        if self.depth == MAX_DEPTH {
+            return Err((at, Wrong::Depth));
+        }
+        self.depth += 1;
+        self.objects = self.objects << 1 | u128::from(is_object);
+        Ok(())
+    }
+
+    fn close(&mut self, visit: &mut impl Visit) {
+        if self.in_object() {
+            visit.end_object();
+        } else {
+            visit.end_array();
+        }
+        self.depth -= 1;
+        self.objects >>= 1;
+        self.state = State::After;
+    }
+
+    fn in_object(&self) -> bool {
+        self.depth > 0 && self.objects & 1 == 1
+    }
+}
+
+impl Number {
+    /// After one byte more; `None` when the number cannot go on with it.
+    fn next(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Self::Whole,
+            (Self::Zero | Self::Whole, b'.') => Self::Point,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::E,
+            (Self::E, b'+' | b'-') => Self::Sign,
+            (Self::E | Self::Sign | Self::Exponent, b'0'..=b'9') => Self::Exponent,
+            _ => return None,
+        })
+    }
+
+    fn may_end(self) -> bool {
+        matches!(
+            self,
+            Self::Zero | Self::Whole | Self::Fraction | Self::Exponent
+        )
+    }
+}
