@@ -57,6 +57,30 @@ pub(crate) fn metadata() -> anyhow::Result<Metadata> {
     serde_json::from_slice(&output.stdout).context("cargo metadata's answer")
 }
 
+/// Where the sources of a crate are that some member depends on.
+pub(crate) fn sources(name: &str) -> anyhow::Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Everything {
+        packages: Vec<Named>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+        manifest_path: PathBuf,
+    }
+    let output = cargo()
+        .args(["metadata", "--format-version", "1"])
+        .output()
+        .context("cargo metadata")?;
+    let everything: Everything =
+        serde_json::from_slice(&output.stdout).context("cargo metadata's answer")?;
+    let mut packages = everything.packages.into_iter();
+    let manifest = packages.find(|package| package.name == name);
+    let manifest = manifest.map(|package| package.manifest_path);
+    let folder = manifest.and_then(|path| path.parent().map(PathBuf::from));
+    folder.with_context(|| format!("no crate `{name}` among the dependencies"))
+}
+
 /// Runs a command to its end on this terminal; its success is ours.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<ExitCode> {
     let status = command

@@ -17,6 +17,7 @@ mod ci;
 mod container;
 mod doctor;
 mod kernels;
+mod references;
 mod run;
 mod setup;
 mod test;

@@ -4,6 +4,7 @@
 //! cargo. A second run finds everything there and is done in a second.
 
 use crate::cargo;
+use crate::references;
 use crate::tool::{CI_TOOLS, Source, TOOLS};
 use crate::ui::{self, Tone, paint};
 use anyhow::{Context as _, bail};
@@ -22,15 +23,25 @@ exits 1 while any is missing. It changes nothing that is there already.
 
 Examples:
   sudo -E cargo xtask setup
-  sudo -E cargo xtask setup --ci    also cargo-deny and the linter for the XDP program")]
+  sudo -E cargo xtask setup --ci    also cargo-deny, the linter for the XDP program, and
+                                    the tokenizers and texts that counts are compared with
+  cargo xtask setup --references    those last alone, as any user: into the build directory")]
 pub(crate) struct Args {
     /// Also what `cargo xtask ci` alone needs.
     #[arg(long)]
     ci: bool,
+
+    /// Only the tokenizers and texts that token counts are compared with.
+    #[arg(long, conflicts_with = "ci")]
+    references: bool,
 }
 
 /// Installs or tells.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.references {
+        references::install()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let search = Search::from_env();
     let root = is_root();
     if !(root && search.is_debian && apt_get_is_here()) {
@@ -40,6 +51,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     linker(&Search::from_env().examine())?;
     if args.ci {
         crates()?;
+        references::install()?;
     }
     bpffs()?;
     let found = Search::from_env().examine();
@@ -79,6 +91,14 @@ fn tell(search: &Search, ci: bool) -> anyhow::Result<ExitCode> {
                 tool.fix()
             );
         }
+    }
+    if let (true, Err(why)) = (ci, references::found()) {
+        complete = false;
+        let missing = paint(Tone::Bad, "missing:");
+        println!(
+            "{missing} reference tokenizers: {why}\n    {}",
+            references::FIX
+        );
     }
     if complete {
         println!("{} everything is here", paint(Tone::Good, "ready:"));

@@ -125,7 +125,13 @@ pub(crate) const CI_TOOLS: [Tool; 7] = [
 ];
 
 /// Needed by single commands, or too large for what one test gains by it.
-pub(crate) const OPTIONAL_TOOLS: [Tool; 4] = [
+pub(crate) const OPTIONAL_TOOLS: [Tool; 5] = [
+    Tool {
+        name: "npm",
+        command: &["npm", "--version"],
+        purpose: "`cargo xtask setup --references` installs a tokenizer to compare with by it",
+        source: Debian("npm"),
+    },
     Tool {
         name: "podman",
         command: &["podman", "--version"],

@@ -3,6 +3,7 @@
 
 use super::{Check, State};
 use crate::cargo;
+use crate::references;
 use crate::tool::{CI_TOOLS, OPTIONAL_TOOLS, TOOLS, Tool};
 use edge_ebpf_builder::{Missing, Prebuilt, Search, Sources};
 use std::process::Command;
@@ -13,7 +14,20 @@ pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
     checks.extend(bpf_toolchain());
     checks.push(prebuilt());
     checks.extend(CI_TOOLS.iter().chain(&OPTIONAL_TOOLS).map(optional));
+    checks.push(reference_tokenizers());
     Ok(checks)
+}
+
+fn reference_tokenizers() -> Check {
+    const NAME: &str = "reference tokenizers";
+    match references::found() {
+        Ok(found) => Check::good(NAME, found),
+        Err(why) => Check::optional(
+            NAME,
+            format!("{why}; {}", references::PURPOSE),
+            references::FIX,
+        ),
+    }
 }
 
 fn host_compiler() -> anyhow::Result<Check> {
