@@ -5,3 +5,13 @@
 //! of a request is text, and what a model adds to it; that is the edge's business.
 
 pub mod arch;
+mod normal_form;
+pub mod pattern;
+#[doc(hidden)]
+pub mod plain;
+mod vocabulary;
+
+pub use arch::{ISA_VARIABLE, Isa};
+pub use normal_form::NormalForm;
+pub use pattern::Pattern;
+pub use vocabulary::{CompactError, NotMerged, Ranks, RanksError, Vocabulary, VocabularyError};

@@ -1,0 +1,120 @@
+//! The plain counter and the embedded vocabularies against the reference tokenizers that the
+//! Rust registry has: bpe-openai and tiktoken-rs, which embed the vocabularies themselves.
+//!
+//! `EDGE_TOKENS_FUZZ_TEXTS` says how many texts a fuzz makes; the whole number for a release
+//! is 1,000,000.
+
+mod fuzz;
+
+use std::sync::LazyLock;
+
+use edge_tokens::{NormalForm, Pattern, Ranks, Vocabulary, plain};
+
+#[test]
+fn embedded_ranks_are_those_of_the_references() {
+    for (name, tiktoken, bpe) in [
+        (
+            "cl100k_base",
+            tiktoken_rs::cl100k_base_singleton(),
+            bpe_openai::cl100k_base(),
+        ),
+        (
+            "o200k_base",
+            tiktoken_rs::o200k_base_singleton(),
+            bpe_openai::o200k_base(),
+        ),
+    ] {
+        let vocabulary = Vocabulary::embedded(name).unwrap();
+        let ranks = vocabulary.ranks();
+        assert_eq!(ranks.tokens(), bpe.bpe.num_tokens());
+        for (rank, token) in ranks.iter() {
+            assert_eq!(bpe.bpe.token_bytes(rank), token, "{name}, rank {rank}");
+            assert_eq!(tiktoken.decode_bytes(&[rank]).unwrap(), token);
+        }
+    }
+}
+
+#[test]
+fn cl100k_counts_are_those_of_tiktoken_and_bpe() {
+    let vocabulary = Vocabulary::embedded("cl100k_base").unwrap();
+    let tiktoken = tiktoken_rs::cl100k_base_singleton();
+    let bpe = bpe_openai::cl100k_base();
+    fuzz::texts(1, |text| {
+        let count = plain::count(&vocabulary, text.as_bytes()) as usize;
+        assert_eq!(count, tiktoken.encode_ordinary(text).len(), "{text:?}");
+        assert_eq!(count, bpe.count(text), "{text:?}");
+    });
+}
+
+#[test]
+fn o200k_counts_are_those_of_tiktoken_and_bpe() {
+    let vocabulary = Vocabulary::embedded("o200k_base").unwrap();
+    let tiktoken = tiktoken_rs::o200k_base_singleton();
+    let bpe = bpe_openai::o200k_base();
+    fuzz::texts(2, |text| {
+        let count = plain::count(&vocabulary, text.as_bytes()) as usize;
+        assert_eq!(count, tiktoken.encode_ordinary(text).len(), "{text:?}");
+        assert_eq!(count, bpe.count(text), "{text:?}");
+    });
+}
+
+#[test]
+fn gpt2_counts_are_those_of_tiktoken() {
+    let tiktoken = tiktoken_rs::r50k_base_singleton();
+    let tokens = (0..50_256).map(|rank| tiktoken.decode_bytes(&[rank]).unwrap());
+    let ranks = Ranks::new(tokens).unwrap();
+    let vocabulary = Vocabulary::of("r50k_base", ranks, Pattern::Gpt2, NormalForm::None);
+    fuzz::texts(3, |text| {
+        let count = plain::count(&vocabulary, text.as_bytes()) as usize;
+        assert_eq!(count, tiktoken.encode_ordinary(text).len(), "{text:?}");
+    });
+}
+
+/// The patterns' own text in the reference's machine, over a vocabulary in which pieces that
+/// are cut otherwise are likely to have another count.
+#[test]
+fn pieces_of_each_pattern_are_those_of_its_regular_expression() {
+    for (seed, pattern) in (4..).zip(Pattern::ALL) {
+        let reference = split(regex_text(pattern));
+        let vocabulary = Vocabulary::of("bytes", BYTES.clone(), pattern, NormalForm::None);
+        fuzz::texts(seed, |text| {
+            let mut expected = reference.find_iter(text).map(|m| m.unwrap().as_str());
+            for piece in plain::pieces(&vocabulary, text.as_bytes()) {
+                let piece = std::str::from_utf8(piece).unwrap();
+                assert_eq!(Some(piece), expected.next(), "{pattern} in {text:?}");
+            }
+            assert_eq!(expected.next(), None);
+        });
+    }
+}
+
+static BYTES: LazyLock<Ranks> =
+    LazyLock::new(|| Ranks::new((0..=255_u8).map(|byte| [byte])).unwrap());
+
+fn split(pattern: &str) -> fancy_regex::Regex {
+    fancy_regex::Regex::new(pattern).unwrap()
+}
+
+/// As published: tiktoken's `openai_public.py`, `claude.json`, Llama 3's and Qwen 2's
+/// `tokenizer.json`.
+fn regex_text(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Cl100k => {
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+        }
+        Pattern::O200k => concat!(
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+            r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ),
+        Pattern::Gpt2 => {
+            r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+        }
+        Pattern::Llama3 => {
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        }
+        Pattern::Qwen2 => {
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        }
+    }
+}
