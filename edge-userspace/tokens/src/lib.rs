@@ -5,6 +5,7 @@
 //! of a request is text, and what a model adds to it; that is the edge's business.
 
 pub mod arch;
+mod exact;
 mod normal_form;
 pub mod pattern;
 #[doc(hidden)]
@@ -12,6 +13,7 @@ pub mod plain;
 mod vocabulary;
 
 pub use arch::{ISA_VARIABLE, Isa};
+pub use exact::{Counter, Text};
 pub use normal_form::NormalForm;
 pub use pattern::Pattern;
 pub use vocabulary::{CompactError, NotMerged, Ranks, RanksError, Vocabulary, VocabularyError};
