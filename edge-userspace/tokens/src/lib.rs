@@ -6,6 +6,7 @@
 
 pub mod arch;
 mod exact;
+pub mod merge;
 mod normal_form;
 pub mod pattern;
 #[doc(hidden)]

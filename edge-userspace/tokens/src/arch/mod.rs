@@ -3,6 +3,13 @@
 //! Every routine that exists for speed has one variant for each [`Isa`] behind one suite of
 //! tests; the scalar variant is what the others have to equal.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub(crate) mod merge;
+mod scalar;
+
 use std::fmt;
 use std::sync::OnceLock;
 

@@ -41,7 +41,7 @@ pub enum RanksError {
 
 impl Ranks {
     /// So many ranks at most, holes included: five times what the largest vocabularies have.
-    pub const MOST: usize = 1 << 20;
+    pub const MOST: usize = (1 << 20) - 512;
     /// So many bytes in all tokens at most.
     pub const MOST_BYTES: usize = 1 << 26;
     /// So long may a token be.

@@ -1,0 +1,3 @@
+//! Plain Rust: what the others have to equal.
+
+pub(super) mod merge;

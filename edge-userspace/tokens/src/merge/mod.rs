@@ -1,0 +1,96 @@
+//! How many tokens byte-pair merging leaves of one piece.
+//!
+//! The rule is tiktoken's: of all neighbours whose bytes together are a token, the pair of the
+//! lowest rank merges first, and of equal ones the leftmost, until no two merge. A piece that
+//! is itself a token is not asked for here: [`count`] merges, and a token that merging cannot
+//! reach would come out as several.
+//!
+//! Three ways, all exact:
+//! - up to [`WINDOW_BYTES`], by the rule itself, several pieces at once
+//!   ([`arch`](crate::arch)): a merge is a chain of dependent steps, so one piece alone leaves
+//!   most of the core idle;
+//! - longer, in linear time: byte by byte ([`prefix`]), as long as the vocabulary is proper;
+//! - for a vocabulary that is not, a heap of pairs ([`heap`]).
+//!
+//! Not here: what a piece is (the pattern's business), and what was counted before (the
+//! look-up's).
+
+mod heap;
+mod prefix;
+pub mod section;
+mod shared;
+#[cfg(test)]
+mod tests;
+pub mod write;
+
+pub use prefix::Endless;
+pub use shared::{Damaged, Shared};
+pub use write::write;
+
+use crate::arch::{Isa, merge as kernel};
+
+/// The longest piece that is merged by the rule itself.
+pub const WINDOW_BYTES: usize = 64;
+
+/// What counting a long piece needs beside the vocabulary; kept by the caller between pieces.
+///
+/// Bounded by the longest token, and for a vocabulary that is not [proper](Shared::is_proper)
+/// by the longest piece.
+#[derive(Default)]
+pub struct Scratch {
+    prefix: prefix::Ring,
+    heap: heap::Heap,
+}
+
+/// The tokens of one piece.
+#[must_use]
+pub fn count(shared: &Shared<'_>, piece: &[u8], isa: Isa, scratch: &mut Scratch) -> u64 {
+    if piece.len() <= WINDOW_BYTES {
+        u64::from(kernel::count(shared, piece, isa))
+    } else if shared.is_proper() {
+        prefix::count(shared, piece, &mut scratch.prefix)
+    } else {
+        scratch.heap.count(shared, piece)
+    }
+}
+
+/// The tokens of each of many pieces of at most eight bytes: `keys` are their bytes from the
+/// lowest up, without a NUL, filled up with zeros. The zero key has no tokens.
+///
+/// # Panics
+/// If `counts` is not as long as `keys`.
+pub fn count_keys8(shared: &Shared<'_>, isa: Isa, keys: &[u64], counts: &mut [u8]) {
+    assert_eq!(keys.len(), counts.len(), "a count for each key");
+    kernel::count_keys8(shared, isa, keys, counts);
+}
+
+/// As [`count_keys8`], for pieces of at most sixteen bytes.
+///
+/// # Panics
+/// If `counts` is not as long as `keys`.
+pub fn count_keys16(shared: &Shared<'_>, isa: Isa, keys: &[[u64; 2]], counts: &mut [u8]) {
+    assert_eq!(keys.len(), counts.len(), "a count for each key");
+    kernel::count_keys16(shared, isa, keys, counts);
+}
+
+/// The tokens of each of many pieces of `text`, given by start and length in bytes.
+///
+/// # Panics
+/// If `counts` is not as long as `pieces`, or a piece is not within the text.
+pub fn count_pieces(
+    shared: &Shared<'_>,
+    isa: Isa,
+    text: &[u8],
+    pieces: &[(u32, u32)],
+    counts: &mut [u32],
+    scratch: &mut Scratch,
+) {
+    assert_eq!(pieces.len(), counts.len(), "a count for each piece");
+    let at = |&(start, length): &(u32, u32)| &text[start as usize..][..length as usize];
+    for (piece, count) in pieces.iter().zip(&mut *counts) {
+        if at(piece).len() > WINDOW_BYTES {
+            *count = self::count(shared, at(piece), isa, scratch) as u32;
+        }
+    }
+    kernel::count_pieces(shared, isa, text, pieces, counts);
+}

@@ -1,0 +1,146 @@
+//! Long pieces, byte by byte, in linear time and bounded memory.
+//!
+//! Each prefix of a piece has one encoding; of each we keep the last token and the count, and
+//! from them we get those of the prefix that is one byte longer. That byte is a token of its
+//! own at first, with the prefix before it; merging may join it to the left, and the joined
+//! token again. At the time (the rank) of such a merge, what is left of it ends in the last
+//! token of the shorter prefix or in a right half of it, a right half of that, and so on: the
+//! one that has arisen by then and has not been merged on yet. As ranks grow along that chain,
+//! at most one of it is there at any time, and the first merge in order of rank is the one
+//! that happens. Nothing has to be taken back, and nothing further left is looked at than one
+//! token's length.
+//!
+//! This needs a [proper](Shared::is_proper) vocabulary.
+
+use super::section::NONE;
+use super::{Shared, heap::Heap};
+
+/// The end of a prefix: its last token, and how many tokens it has.
+#[derive(Clone, Copy)]
+struct End {
+    last: u32,
+    count: u64,
+}
+
+/// The ends of the last prefixes, as many as the longest token has bytes.
+#[derive(Default)]
+pub(super) struct Ring {
+    ends: Vec<End>,
+    /// Bytes so far.
+    length: u64,
+}
+
+impl Ring {
+    /// Ready for another piece.
+    fn clear(&mut self, shared: &Shared<'_>) {
+        let size = (shared.longest_token_bytes() + 1).next_power_of_two();
+        self.ends.clear();
+        self.ends.resize(
+            size,
+            End {
+                last: NONE,
+                count: 0,
+            },
+        );
+        self.length = 0;
+    }
+
+    /// The end of the prefix of `length` bytes, if it is not further back than a token.
+    #[inline(always)]
+    fn end(&self, length: u64) -> End {
+        self.ends[length as usize & (self.ends.len() - 1)]
+    }
+
+    fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
+        for &byte in bytes {
+            let mut last = shared.byte_ids[byte as usize];
+            let mut before = self.end(self.length);
+            let mut start = self.length;
+            while let Some((merged, length)) = joined(shared, before.last, last) {
+                last = merged;
+                start = start.wrapping_sub(u64::from(length));
+                before = self.end(start);
+            }
+            self.length += 1;
+            let at = self.length as usize & (self.ends.len() - 1);
+            self.ends[at] = End {
+                last,
+                count: before.count + 1,
+            };
+        }
+    }
+}
+
+/// What `last` merges to with the end of what is before it, and how many bytes that end has.
+///
+/// `before` is the token which the prefix ends with when all is merged.
+#[inline(always)]
+fn joined(shared: &Shared<'_>, before: u32, last: u32) -> Option<(u32, u32)> {
+    let (mut end, mut until) = (before, NONE);
+    let mut found = None;
+    if before == NONE {
+        return None;
+    }
+    loop {
+        let merged = shared.merged(end, last);
+        if merged < until {
+            found = Some((merged, end));
+        }
+        let half = shared.right_half(end);
+        // What is gone before `last` has arisen cannot merge with it. Ranks fall along the
+        // chain, so it ends.
+        if half >= end || end <= last {
+            break;
+        }
+        (until, end) = (end, half);
+    }
+    found.map(|(merged, end)| (merged, shared.token_bytes(end)))
+}
+
+/// The tokens of one piece of any length.
+pub(super) fn count(shared: &Shared<'_>, piece: &[u8], ring: &mut Ring) -> u64 {
+    ring.clear(shared);
+    ring.push(shared, piece);
+    ring.end(ring.length).count
+}
+
+/// The tokens of a piece that arrives bit by bit and may have any length.
+///
+/// It holds 16 bytes for each byte of the longest token. With a vocabulary that is not
+/// [proper](Shared::is_proper) it has to hold the piece.
+pub struct Endless {
+    ring: Ring,
+    whole: Vec<u8>,
+}
+
+impl Endless {
+    /// The empty piece.
+    #[must_use]
+    pub fn new(shared: &Shared<'_>) -> Self {
+        let mut ring = Ring::default();
+        ring.clear(shared);
+        Self {
+            ring,
+            whole: Vec::new(),
+        }
+    }
+
+    /// More of the piece.
+    pub fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
+        if shared.is_proper() {
+            self.ring.push(shared, bytes);
+        } else {
+            self.whole.extend_from_slice(bytes);
+        }
+    }
+
+    /// The tokens of what has arrived.
+    #[must_use]
+    pub fn finish(self, shared: &Shared<'_>) -> u64 {
+        if shared.is_proper() {
+            self.ring.end(self.ring.length).count
+        } else {
+            Heap::default().count(shared, &self.whole)
+        }
+    }
+}

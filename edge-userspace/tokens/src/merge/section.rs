@@ -1,0 +1,55 @@
+//! The words of a merge section: what the writer puts where, and the reader looks for.
+//!
+//! Apart from both so that a build script can take it without the rest of the package.
+//!
+//! ```text
+//! 0         MAGIC
+//! 1         lines of the pair table | number of ids << 32
+//! 2         flags | longest token, bytes << 32
+//! 3         words in the section
+//! 4..8      zero
+//! 8..       pair table: lines of eight entries, one cache line each
+//!           65,536 u32: the merge of two bytes, by the bytes' little-endian u16
+//!           256 u32: the id of each byte
+//!           u32 per id: right half | bytes << 20; padded to a word
+//! ```
+
+/// First word of a section, with the version of the layout.
+pub const MAGIC: u64 = 0x0001_4547_5245_4d54; // "TMERGE", 1
+/// Words before the pair table.
+pub const HEADER_WORDS: usize = 8;
+/// Entries in a line of the pair table.
+pub const LINE: usize = 8;
+/// Bits of an id.
+pub const ID_BITS: u32 = 20;
+/// No id, and the rank of two tokens that do not merge. More than any id.
+pub const NONE: u32 = (1 << ID_BITS) - 1;
+/// An entry of the pair table that holds nothing. Its left and right would be wider than ids.
+pub const EMPTY: u64 = u64::MAX;
+/// How many lines a look-up reads at most. The writer makes the table so large that this holds.
+pub const PROBES: usize = 4;
+/// Flag: merging in order of rank can be undone and continued locally (see the writer).
+pub const PROPER: u64 = 1;
+/// The longest token of a proper vocabulary: its length has 12 bits.
+pub const LONGEST_BYTES: usize = (1 << (32 - ID_BITS)) - 1;
+
+/// Two ids as the key of the pair table.
+#[inline(always)]
+#[must_use]
+pub const fn key(left: u32, right: u32) -> u64 {
+    (left as u64) << ID_BITS | right as u64
+}
+
+/// The line where the look-up of a key starts.
+#[inline(always)]
+#[must_use]
+pub const fn line_of(key: u64, lines: u32) -> usize {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((hash * lines as u64) >> 32) as usize
+}
+
+/// Words of a section with so many lines and ids.
+#[must_use]
+pub const fn words(lines: usize, ids: usize) -> usize {
+    HEADER_WORDS + lines * LINE + 65_536 / 2 + 256 / 2 + ids.div_ceil(2)
+}

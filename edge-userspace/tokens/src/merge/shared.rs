@@ -1,0 +1,120 @@
+//! A merge section, read: the tables of one vocabulary, shared by all threads.
+
+use super::section::{
+    EMPTY, HEADER_WORDS, ID_BITS, LINE, MAGIC, NONE, PROBES, PROPER, key, line_of, words,
+};
+
+/// Why a merge section cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the merge tables are damaged or of another version ({0}): make the vocabulary's tables again"
+)]
+pub struct Damaged(&'static str);
+
+/// The tables of one vocabulary. Two words to copy; the tables stay where they are.
+///
+/// Reading checks sizes, not contents: a section with other contents gives other counts, never
+/// an access out of bounds and never an endless loop.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    pub(crate) lines: &'a [[u64; LINE]],
+    pub(crate) byte_pairs: &'a [u32; 65_536],
+    pub(crate) byte_ids: &'a [u32; 256],
+    halves: &'a [u32],
+    longest_bytes: usize,
+    proper: bool,
+}
+
+impl<'a> Shared<'a> {
+    /// Reads what [`write`](super::write()) wrote.
+    ///
+    /// # Errors
+    /// If the section is of another version, or not as long as it says.
+    pub fn read(section: &'a [u64]) -> Result<Self, Damaged> {
+        let header = section.get(..HEADER_WORDS).ok_or(Damaged("no header"))?;
+        if header[0] != MAGIC {
+            return Err(Damaged("no magic number"));
+        }
+        let (lines, ids) = (header[1] as u32, (header[1] >> 32) as u32);
+        let longest_bytes = (header[2] >> 32) as usize;
+        if lines == 0 || lines > 1 << 24 || !(256..NONE).contains(&ids) || longest_bytes > 1 << 20 {
+            return Err(Damaged("impossible sizes"));
+        }
+        let length = words(lines as usize, ids as usize);
+        if section.len() != length || header[3] != length as u64 {
+            return Err(Damaged("wrong length"));
+        }
+        let (pairs, rest) = section[HEADER_WORDS..].split_at(lines as usize * LINE);
+        let (lines, _) = pairs.as_chunks();
+        let rest: &[u32] = bytemuck::cast_slice(rest);
+        let (byte_pairs, rest) = rest.split_first_chunk().ok_or(Damaged("wrong length"))?;
+        let (byte_ids, rest) = rest.split_first_chunk().ok_or(Damaged("wrong length"))?;
+        Ok(Self {
+            lines,
+            byte_pairs,
+            byte_ids,
+            halves: rest,
+            longest_bytes,
+            proper: header[2] & PROPER != 0,
+        })
+    }
+
+    /// Whether each token that merging reaches arises from one pair of tokens of lower rank.
+    /// If not, pieces of more than [`WINDOW_BYTES`](super::WINDOW_BYTES) take n log n time, and
+    /// memory for the whole piece.
+    #[must_use]
+    pub fn is_proper(&self) -> bool {
+        self.proper
+    }
+
+    /// The longest token, in bytes.
+    #[must_use]
+    pub fn longest_token_bytes(&self) -> usize {
+        self.longest_bytes
+    }
+
+    /// What the tables take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        words(self.lines.len(), self.halves.len()) * 8
+    }
+
+    /// The line where the look-up of a key starts.
+    #[inline(always)]
+    pub(crate) fn line_of(&self, key: u64) -> usize {
+        line_of(key, self.lines.len() as u32)
+    }
+
+    /// What two tokens merge to; [`NONE`] if they do not.
+    #[inline(always)]
+    pub(crate) fn merged(&self, left: u32, right: u32) -> u32 {
+        let key = key(left, right);
+        let first = self.line_of(key);
+        let (before, from) = self.lines.split_at(first);
+        for entries in from.iter().chain(before).take(PROBES) {
+            for &entry in entries {
+                if entry >> ID_BITS == key {
+                    return entry as u32 & NONE;
+                }
+                if entry == EMPTY {
+                    return NONE;
+                }
+            }
+        }
+        NONE
+    }
+
+    /// The right one of the two tokens that merged to this one; itself if it is a byte.
+    #[inline(always)]
+    pub(crate) fn right_half(&self, id: u32) -> u32 {
+        self.halves.get(id as usize).map_or(id, |half| half & NONE)
+    }
+
+    /// The length of a token that merging reaches, in bytes.
+    #[inline(always)]
+    pub(crate) fn token_bytes(&self, id: u32) -> u32 {
+        self.halves
+            .get(id as usize)
+            .map_or(1, |half| half >> ID_BITS)
+    }
+}
