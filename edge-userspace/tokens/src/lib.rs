@@ -5,16 +5,18 @@
 //! of a request is text, and what a model adds to it; that is the edge's business.
 
 pub mod arch;
+mod code_points;
 mod exact;
 pub mod merge;
 mod normal_form;
 pub mod pattern;
 #[doc(hidden)]
 pub mod plain;
+pub mod text;
 mod vocabulary;
 
 pub use arch::{ISA_VARIABLE, Isa};
 pub use exact::{Counter, Text};
-pub use normal_form::NormalForm;
+pub use normal_form::{NormalForm, Normalizer};
 pub use pattern::Pattern;
 pub use vocabulary::{CompactError, NotMerged, Ranks, RanksError, Vocabulary, VocabularyError};

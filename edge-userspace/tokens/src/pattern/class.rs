@@ -3,7 +3,9 @@
 //!
 //! The classes are pinned to those of tiktoken 0.14.0 (`tools/unicode_classes.py` writes them):
 //! `\p{L}` is another set in another version of Unicode, and the reference decides. The
-//! two-stage table is laid out by the build script from the runs.
+//! table is laid out by the build script from the runs.
+
+use crate::code_points::CodePoints;
 
 /// Bits of [`of`]: `\s`, the 25 code points of `White_Space`.
 pub const SPACE: u8 = 1;
@@ -17,22 +19,12 @@ pub const UPPER: u8 = 8;
 /// [`UPPER`] and `LOWER` without [`LETTER`].
 pub const LOWER: u8 = 16;
 
-/// Code points of one block of the table.
-const BLOCK: usize = 1 << BLOCK_BITS;
-const BLOCK_BITS: u32 = 7;
-const BLOCKS: usize = 0x11_0000 / BLOCK;
-
-/// The block of each 128 code points, then the blocks.
-static TABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.bin"));
+static TABLE: CodePoints = CodePoints(include_bytes!(concat!(env!("OUT_DIR"), "/classes.bin")));
 
 /// The bits of a code point; of what is none, no bit.
 #[must_use]
 pub fn of(code_point: u32) -> u8 {
-    let code_point = code_point as usize;
-    let Some(&block) = TABLE[..BLOCKS].get(code_point >> BLOCK_BITS) else {
-        return 0;
-    };
-    TABLE[BLOCKS + usize::from(block) * BLOCK + code_point % BLOCK]
+    TABLE.get(code_point)
 }
 
 /// The bits and the length in bytes of the character at `at`, which must be inside of `bytes`.

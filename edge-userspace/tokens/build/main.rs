@@ -1,22 +1,30 @@
 //! Lays out ahead what would take time when the program starts.
 
-#[path = "src/pattern/runs.rs"]
+#[path = "../src/normal_form/bits.rs"]
+mod normal_form_bits;
+mod normal_forms;
+#[path = "../src/pattern/runs.rs"]
 mod runs;
 
 use std::path::Path;
 
-/// As in `src/pattern/class.rs`.
+/// As in `src/code_points.rs`.
 const BLOCK: usize = 128;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/pattern/runs.rs");
+    for path in ["build", "src/normal_form/bits.rs", "src/pattern/runs.rs"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let out = Path::new(&out);
-    std::fs::write(out.join("classes.bin"), classes()).expect("OUT_DIR can be written to");
+    let write = |name, table: Vec<u8>| {
+        std::fs::write(out.join(name), table).expect("OUT_DIR can be written to");
+    };
+    write("classes.bin", two_stages(&classes()));
+    write("normal_forms.bin", two_stages(&normal_forms::table()));
 }
 
-/// The index of the block of each 128 code points, then the blocks, each once.
+/// The bits of `src/pattern/class.rs` of each code point.
 fn classes() -> Vec<u8> {
     let mut of = vec![0; 0x11_0000];
     for (i, &(start, bits)) in runs::RUNS.iter().enumerate() {
@@ -25,6 +33,11 @@ fn classes() -> Vec<u8> {
             .map_or(of.len(), |next| next.0 as usize);
         of[start as usize..end].fill(bits);
     }
+    of
+}
+
+/// The index of the block of each 128 code points, then the blocks, each once.
+fn two_stages(of: &[u8]) -> Vec<u8> {
     let mut blocks: Vec<&[u8]> = Vec::new();
     let mut table = Vec::new();
     for block in of.chunks(BLOCK) {
