@@ -1,27 +1,49 @@
 //! Lays out ahead what would take time when the program starts.
 
+mod merge;
 #[path = "../src/normal_form/bits.rs"]
 mod normal_form_bits;
 mod normal_forms;
 #[path = "../src/pattern/runs.rs"]
 mod runs;
+mod vocabulary;
 
 use std::path::Path;
 
 /// As in `src/code_points.rs`.
 const BLOCK: usize = 128;
 
+/// What these tables are made of and by.
+const WATCHED: [&str; 8] = [
+    "build",
+    "src/merge/section.rs",
+    "src/merge/write.rs",
+    "src/normal_form/bits.rs",
+    "src/pattern/runs.rs",
+    "src/vocabulary/compact.rs",
+    "src/vocabulary/ranks.rs",
+    "vocabularies",
+];
+
 fn main() {
-    for path in ["build", "src/normal_form/bits.rs", "src/pattern/runs.rs"] {
+    for path in WATCHED {
         println!("cargo::rerun-if-changed={path}");
     }
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let out = Path::new(&out);
-    let write = |name, table: Vec<u8>| {
+    let write = |name: &str, table: Vec<u8>| {
         std::fs::write(out.join(name), table).expect("OUT_DIR can be written to");
     };
     write("classes.bin", two_stages(&classes()));
     write("normal_forms.bin", two_stages(&normal_forms::table()));
+    for name in ["cl100k_base", "o200k_base", "claude-2"] {
+        let compact = std::fs::read(format!("vocabularies/{name}.bin")).expect("in the package");
+        let ranks = vocabulary::Ranks::from_compact(&compact).expect("sound");
+        let tokens: Vec<&[u8]> = (0..ranks.end())
+            .map(|rank| ranks.get(rank).unwrap_or_default())
+            .collect();
+        write(&format!("{name}.merge.bin"), bytes(&merge::write(&tokens)));
+    }
 }
 
 /// The bits of `src/pattern/class.rs` of each code point.
@@ -50,4 +72,9 @@ fn two_stages(of: &[u8]) -> Vec<u8> {
     }
     table.extend(blocks.concat());
     table
+}
+
+/// Words as the machines that are built for have them: all are little-endian.
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -5,51 +5,51 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::Parts;
+use super::section::{Page, Section};
 use crate::normal_form::NormalForm;
 use crate::pattern::Pattern;
 
+/// A table that the build script made.
+macro_rules! table {
+    ($name:literal) => {{
+        static TABLE: &Page<[u8]> = &Page(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name)));
+        Section::Embedded(&TABLE.0)
+    }};
+}
+
 /// In the order of [`super::Vocabulary::EMBEDDED`].
 pub(super) static ALL: [Parts; 3] = [
-    parts(
-        "cl100k_base",
-        Pattern::Cl100k,
-        NormalForm::None,
-        128,
-        include_bytes!("../../vocabularies/cl100k_base.bin"),
-    ),
-    parts(
-        "o200k_base",
-        Pattern::O200k,
-        NormalForm::None,
-        128,
-        include_bytes!("../../vocabularies/o200k_base.bin"),
-    ),
-    parts(
-        "claude-2",
-        Pattern::Gpt2,
-        NormalForm::Nfkc,
-        1024,
-        include_bytes!("../../vocabularies/claude-2.bin"),
-    ),
-];
-
-const fn parts(
-    name: &'static str,
-    pattern: Pattern,
-    normal_form: NormalForm,
-    longest_token_bytes: usize,
-    compact: &'static [u8],
-) -> Parts {
     Parts {
-        name: Cow::Borrowed(name),
-        pattern,
-        normal_form,
-        longest_token_bytes,
-        compact,
+        name: Cow::Borrowed("cl100k_base"),
+        pattern: Pattern::Cl100k,
+        normal_form: NormalForm::None,
+        longest_token_bytes: 128,
+        compact: include_bytes!("../../vocabularies/cl100k_base.bin"),
+        merge: table!("cl100k_base.merge.bin"),
         ranks: OnceLock::new(),
         by_token: OnceLock::new(),
-    }
-}
+    },
+    Parts {
+        name: Cow::Borrowed("o200k_base"),
+        pattern: Pattern::O200k,
+        normal_form: NormalForm::None,
+        longest_token_bytes: 128,
+        compact: include_bytes!("../../vocabularies/o200k_base.bin"),
+        merge: table!("o200k_base.merge.bin"),
+        ranks: OnceLock::new(),
+        by_token: OnceLock::new(),
+    },
+    Parts {
+        name: Cow::Borrowed("claude-2"),
+        pattern: Pattern::Gpt2,
+        normal_form: NormalForm::Nfkc,
+        longest_token_bytes: 1024,
+        compact: include_bytes!("../../vocabularies/claude-2.bin"),
+        merge: table!("claude-2.merge.bin"),
+        ranks: OnceLock::new(),
+        by_token: OnceLock::new(),
+    },
+];
 
 #[cfg(test)]
 mod tests {
@@ -68,6 +68,14 @@ mod tests {
                 vocabulary.ranks().longest_token_bytes(),
                 vocabulary.longest_token_bytes()
             );
+            // As if it had been loaded.
+            let loaded = Vocabulary::of(
+                name,
+                vocabulary.ranks().clone(),
+                vocabulary.pattern(),
+                vocabulary.normal_form(),
+            );
+            assert!(loaded.merge_section() == vocabulary.merge_section());
         }
         assert!(Vocabulary::embedded("p50k_base").is_none());
     }

@@ -5,6 +5,7 @@ pub(crate) mod compact;
 mod embedded;
 mod error;
 mod ranks;
+mod section;
 mod tiktoken;
 
 use std::borrow::Cow;
@@ -17,6 +18,8 @@ pub use compact::{CompactError, NotMerged};
 pub use error::VocabularyError;
 pub use ranks::{Ranks, RanksError};
 
+use self::section::Section;
+use crate::merge;
 use crate::normal_form::NormalForm;
 use crate::pattern::Pattern;
 
@@ -38,6 +41,7 @@ struct Parts {
     /// Of an embedded one, its compact form: unpacked when the ranks are asked for, which
     /// counting does not do.
     compact: &'static [u8],
+    merge: Section,
     ranks: OnceLock<Ranks>,
     by_token: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
@@ -95,12 +99,17 @@ impl Vocabulary {
     /// A vocabulary of these ranks.
     #[must_use]
     pub fn of(name: &str, ranks: Ranks, pattern: Pattern, normal_form: NormalForm) -> Self {
+        let tokens: Vec<&[u8]> = (0..ranks.end())
+            .map(|rank| ranks.get(rank).unwrap_or_default())
+            .collect();
+        let merge = Section::loaded(&merge::write(&tokens));
         Self(Inner::Loaded(Arc::new(Parts {
             name: Cow::Owned(name.to_owned()),
             pattern,
             normal_form,
             longest_token_bytes: ranks.longest_token_bytes(),
             compact: &[],
+            merge,
             ranks: OnceLock::from(ranks),
             by_token: OnceLock::new(),
         })))
@@ -128,6 +137,18 @@ impl Vocabulary {
     #[must_use]
     pub fn longest_token_bytes(&self) -> usize {
         self.parts().longest_token_bytes
+    }
+
+    /// What its tables take, which all threads share, in bytes.
+    #[must_use]
+    pub fn shared_bytes(&self) -> usize {
+        self.parts().merge.bytes()
+    }
+
+    /// The table that [`merge::write`](crate::merge::write()) wrote.
+    #[must_use]
+    pub fn merge_section(&self) -> &[u64] {
+        self.parts().merge.words()
     }
 
     /// Its tokens. Of an embedded one they are unpacked at the first call, which takes tens of
