@@ -7,6 +7,7 @@
 pub mod arch;
 mod code_points;
 mod exact;
+mod lookup;
 pub mod merge;
 mod normal_form;
 pub mod pattern;

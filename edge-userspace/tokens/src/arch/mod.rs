@@ -6,7 +6,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(crate) mod avx512;
+pub(crate) mod blocks;
 pub(crate) mod merge;
 mod scalar;
 

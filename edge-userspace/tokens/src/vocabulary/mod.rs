@@ -43,6 +43,7 @@ struct Parts {
     compact: &'static [u8],
     merge: Section,
     ranks: OnceLock<Ranks>,
+    lookup: OnceLock<Vec<u64>>,
     by_token: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
 
@@ -111,6 +112,7 @@ impl Vocabulary {
             compact: &[],
             merge,
             ranks: OnceLock::from(ranks),
+            lookup: OnceLock::new(),
             by_token: OnceLock::new(),
         })))
     }
@@ -167,6 +169,12 @@ impl Vocabulary {
             let tokens = self.ranks().iter();
             tokens.map(|(rank, token)| (token.into(), rank)).collect()
         })
+    }
+
+    /// The tables of its tokens: see `crate::lookup`.
+    pub(crate) fn lookup_section(&self) -> &[u64] {
+        let parts = self.parts();
+        parts.lookup.get_or_init(|| crate::lookup::write(self.ranks().iter().map(|(_, token)| token)))
     }
 
     fn parts(&self) -> &Parts {

@@ -1,0 +1,256 @@
+//! Blocks of text in one register of 64 bytes.
+#![expect(
+    unsafe_code,
+    reason = "loads and stores of vectors; the benches `tokens.*.avx512` show what they are for"
+)]
+
+use std::arch::x86_64::*;
+
+use crate::arch::blocks::{Bytes, Sink, Vector, drive};
+use crate::exact::characters::{Algebra, Contraction};
+use crate::lookup::batch::Batch;
+use crate::pattern::Pattern;
+
+/// Cuts a text into pieces: see [`drive`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(crate) fn pieces<A: Algebra>(
+    text: &[u8],
+    pattern: Pattern,
+    batch: &mut Batch,
+    sink: &mut impl Sink,
+) -> usize {
+    // SAFETY: the instructions are enabled here.
+    unsafe { drive::<Block, A>(text, pattern, batch, sink) }
+}
+
+/// 64 bytes.
+#[derive(Clone, Copy)]
+struct Block(__m512i);
+
+// SAFETY: all that is called is enabled by `pieces`, the only caller of `drive` with it.
+unsafe impl Vector for Block {
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_loadu_si512(at.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(at: *const u8, length: usize) -> Self {
+        // SAFETY: the caller's promise; what is masked out is not read.
+        Self(unsafe { load_part(at, length) })
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(self) -> Bytes {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn equal(self, byte: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { equal(self.0, byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn capitals(self, letter: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        letter & !unsafe { test(self.0, 0x20) }
+    }
+
+    #[inline(always)]
+    unsafe fn contraction(self, any_case: bool) -> Contraction {
+        // SAFETY: the caller's promise.
+        unsafe { contraction(self.0, any_case) }
+    }
+
+    #[inline(always)]
+    unsafe fn continuation(self) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { continuation(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn test(self, bits: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { test(self.0, bits) }
+    }
+
+    #[inline(always)]
+    unsafe fn at_least(self, byte: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { at_least(self.0, byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn deposit(word: u64, mask: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pdep_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn first_of(selected: u64, lasts: u64, firsts: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pdep_u64(_pext_u64(selected, lasts), firsts) }
+    }
+
+    #[inline(always)]
+    unsafe fn emit(self, _text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
+        // SAFETY: the caller's promise.
+        unsafe { emit(self.0, at, starts, ends, batch) }
+    }
+}
+
+macro_rules! enabled {
+    ($($item:item)*) => { $(
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
+        $item
+    )* };
+}
+
+enabled! {
+
+unsafe fn load_part(at: *const u8, length: usize) -> __m512i {
+    let mask = _bzhi_u64(!0, length as u32);
+    // SAFETY: the caller's promise for these bytes.
+    unsafe { _mm512_maskz_loadu_epi8(mask, at.cast()) }
+}
+
+fn equal(block: __m512i, byte: u8) -> u64 {
+    _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(byte as i8))
+}
+
+fn test(block: __m512i, bits: u8) -> u64 {
+    _mm512_test_epi8_mask(block, _mm512_set1_epi8(bits as i8))
+}
+
+fn at_least(block: __m512i, byte: u8) -> u64 {
+    _mm512_cmpge_epu8_mask(block, _mm512_set1_epi8(byte as i8))
+}
+
+fn continuation(block: __m512i) -> u64 {
+    _mm512_cmplt_epi8_mask(block, _mm512_set1_epi8(0xc0_u8 as i8))
+}
+
+/// Bytes from `first` on, `count` of them.
+fn range(block: __m512i, first: u8, count: u8) -> u64 {
+    let from = _mm512_sub_epi8(block, _mm512_set1_epi8(first as i8));
+    _mm512_cmplt_epu8_mask(from, _mm512_set1_epi8(count as i8))
+}
+
+fn bytes(block: __m512i) -> Bytes {
+    let low = _mm512_or_si512(block, _mm512_set1_epi8(0x20));
+    let newline = equal(block, b'\n') | equal(block, b'\r');
+    let space = equal(block, b' ');
+    Bytes {
+        letter: range(low, b'a', 26),
+        number: range(block, b'0', 10),
+        newline,
+        blank: (range(block, b'\t', 5) & !newline) | space,
+        space,
+        apostrophe: equal(block, b'\''),
+        high: _mm512_movepi8_mask(block),
+        nul: equal(block, 0),
+    }
+}
+
+fn contraction(block: __m512i, any_case: bool) -> Contraction {
+    let low = if any_case { _mm512_or_si512(block, _mm512_set1_epi8(0x20)) } else { block };
+    Contraction {
+        alone: equal(low, b's') | equal(low, b'd') | equal(low, b'm') | equal(low, b't'),
+        l: equal(low, b'l'),
+        v_or_r: equal(low, b'v') | equal(low, b'r'),
+        e: equal(low, b'e'),
+    }
+}
+
+/// Keys of up to seven and fifteen bytes are made by moving the block's bytes in registers, all
+/// pieces of a kind at once; the stores write whole registers, what is too much is written over
+/// by the next block.
+unsafe fn emit(block: __m512i, at: usize, starts: u64, ends: u64, batch: &mut Batch) {
+    // Starts with an end in the next 7, 15 bytes, and their ends.
+    let up = |word: u64, by: u32| word | (word >> by);
+    let down = |word: u64, by: u32| word | (word << by);
+    let (to_4, from_4) = (up(up(ends >> 1, 1), 2), down(down(starts << 1, 1), 2));
+    let (to_7, from_7) = (up(to_4, 3), down(from_4, 3));
+    let (to_15, from_15) = (up(up(to_4, 4), 7), down(down(from_4, 4), 7));
+    let (start_7, end_7) = (starts & to_7, ends & from_7);
+    let (start_15, end_15) = (starts & to_15 & !to_7, ends & from_15 & !from_7);
+    let (start_long, end_long) = (starts & !to_15, ends & !from_15);
+    let iota = _mm512_set_epi8(
+        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42,
+        41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20,
+        19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
+    );
+    let in_eight = _mm512_set1_epi64(0x0706_0504_0302_0100);
+    let which_eight = _mm512_set_epi64(
+        0x0707_0707_0707_0707, 0x0606_0606_0606_0606, 0x0505_0505_0505_0505, 0x0404_0404_0404_0404,
+        0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0,
+    );
+    let shorts = start_7.count_ones() as usize;
+    let first = _mm512_maskz_compress_epi8(start_7, iota);
+    let behind = _mm512_maskz_compress_epi8(end_7, iota);
+    let keys = |which: __m512i, within: __m512i, first: __m512i, behind: __m512i| {
+        let from = _mm512_add_epi8(_mm512_permutexvar_epi8(which, first), within);
+        let inside = _mm512_cmplt_epu8_mask(from, _mm512_permutexvar_epi8(which, behind));
+        _mm512_maskz_permutexvar_epi8(inside, from, block)
+    };
+    let to = batch.short.as_mut_ptr();
+    let mut done = 0;
+    loop {
+        let which = _mm512_add_epi8(which_eight, _mm512_set1_epi8(done as i8));
+        let key = keys(which, in_eight, first, behind);
+        // SAFETY: the caller's promise is room for 64 keys and a register more.
+        let place = unsafe { to.add(batch.shorts + done) };
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_si512(place.cast(), key) };
+        done += 8;
+        if done >= 16 && done >= shorts {
+            break;
+        }
+    }
+    batch.shorts += shorts;
+    let mediums = start_15.count_ones() as usize;
+    let first = _mm512_maskz_compress_epi8(start_15, iota);
+    let behind = _mm512_maskz_compress_epi8(end_15, iota);
+    let in_sixteen = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0f0e_0d0c_0b0a_0908, 0x0706_0504_0302_0100));
+    let which_sixteen = _mm512_set_epi64(
+        0x0303_0303_0303_0303, 0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0202_0202_0202_0202,
+        0x0101_0101_0101_0101, 0x0101_0101_0101_0101, 0, 0,
+    );
+    let to = batch.medium.as_mut_ptr();
+    let mut done = 0;
+    loop {
+        let which = _mm512_add_epi8(which_sixteen, _mm512_set1_epi8(done as i8));
+        let key = keys(which, in_sixteen, first, behind);
+        // SAFETY: as above.
+        let place = unsafe { to.add(batch.mediums + done) };
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_si512(place.cast(), key) };
+        done += 4;
+        if done >= mediums {
+            break;
+        }
+    }
+    batch.mediums += mediums;
+    let (mut starts, mut ends) = (start_long, end_long);
+    while starts != 0 {
+        let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
+        if let Some(place) = batch.long.get_mut(batch.longs) {
+            *place = (at as u32 + start, end - start);
+        }
+        batch.longs += 1;
+        starts &= starts - 1;
+        ends &= ends - 1;
+    }
+}
+
+}
