@@ -6,11 +6,21 @@
 //! `exact`, the same for all instructions; here is what differs.
 
 #![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "the same promise stands for each: the instructions are there"
+)]
+#![expect(
     unsafe_code,
     reason = "calls what the instructions have to be there for"
 )]
 
+use super::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
 use crate::exact::characters::{Algebra, Cased, Characters, Contraction};
+use crate::exact::cl100k::{Cl100k, Llama3, Qwen2};
+use crate::exact::gpt2::Gpt2;
+use crate::exact::o200k::O200k;
 use crate::lookup::batch::Batch;
 use crate::pattern::{Pattern, class};
 
@@ -109,14 +119,47 @@ pub(crate) unsafe trait Vector: Copy {
     unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch);
 }
 
+/// Cuts a text, which is all there, into pieces. Answers where it stopped: at the end, or at a
+/// piece behind which something is no UTF-8.
+pub(crate) fn pieces(
+    isa: Isa,
+    pattern: Pattern,
+    text: &[u8],
+    batch: &mut Batch,
+    sink: &mut impl Sink,
+) -> usize {
+    match pattern {
+        Pattern::Cl100k => by::<Cl100k>(isa, pattern, text, batch, sink),
+        Pattern::Llama3 => by::<Llama3>(isa, pattern, text, batch, sink),
+        Pattern::Qwen2 => by::<Qwen2>(isa, pattern, text, batch, sink),
+        Pattern::O200k => by::<O200k>(isa, pattern, text, batch, sink),
+        Pattern::Gpt2 => by::<Gpt2>(isa, pattern, text, batch, sink),
+    }
+}
+
+fn by<A: Algebra>(
+    isa: Isa,
+    pattern: Pattern,
+    text: &[u8],
+    batch: &mut Batch,
+    sink: &mut impl Sink,
+) -> usize {
+    assert!(isa.is_available(), "{isa} is not available here");
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it is available.
+        Isa::Avx512 => unsafe { avx512::blocks::pieces::<A>(text, pattern, batch, sink) },
+        _ => 0,
+    }
+}
+
 /// What becomes of a batch that is full.
 pub(crate) trait Sink {
     /// Takes all pieces out of it; they are in `text`.
     fn take(&mut self, text: &[u8], batch: &mut Batch);
 }
 
-/// Cuts a text, which is all there, into pieces. Answers where it stopped: at the end, or at a
-/// piece behind which something is no UTF-8.
+/// As [`pieces`].
 ///
 /// # Safety
 /// The instructions of `V` are there.
@@ -134,7 +177,13 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
         let inside = if whole { !0 } else { (1 << left) - 1 };
         let from = text[at..].as_ptr();
         // SAFETY: 64 bytes are left, or `left` are.
-        let vector = unsafe { if whole { V::load(from) } else { V::load_part(from, left) } };
+        let vector = unsafe {
+            if whole {
+                V::load(from)
+            } else {
+                V::load_part(from, left)
+            }
+        };
         // SAFETY: the caller's promise.
         let bytes = unsafe { vector.bytes() };
         // SAFETY: the caller's promise, here and below.
@@ -169,7 +218,11 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
                 continue;
             }
             let before = (1 << next) - 1;
-            (starts, ends, advance) = (block.starts & before, (block.starts & before & !1) | (1 << next), next as usize);
+            (starts, ends, advance) = (
+                block.starts & before,
+                (block.starts & before & !1) | (1 << next),
+                next as usize,
+            );
         }
         if bytes.nul & inside != 0 {
             one_by_one(text, at, starts, ends, batch);
@@ -190,7 +243,11 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
 /// before ASCII of another kind, which is no apostrophe if that may go on with the word.
 #[inline(always)]
 fn word_ends<A: Algebra>(bytes: &Bytes, inside: u64) -> u64 {
-    let apostrophe = if A::APOSTROPHE_STARTS { 0 } else { bytes.apostrophe };
+    let apostrophe = if A::APOSTROPHE_STARTS {
+        0
+    } else {
+        bytes.apostrophe
+    };
     let letters = (bytes.letter << 1) & !bytes.letter & !apostrophe;
     let numbers = (bytes.number << 1) & !bytes.number;
     (letters | numbers) & !bytes.high & inside
@@ -209,7 +266,15 @@ struct Block {
 
 #[inline(always)]
 unsafe fn ascii<V: Vector, A: Algebra>(vector: V, bytes: &Bytes, inside: u64, ends: bool) -> Block {
-    let &Bytes { letter, number, newline, blank, space, apostrophe, .. } = bytes;
+    let &Bytes {
+        letter,
+        number,
+        newline,
+        blank,
+        space,
+        apostrophe,
+        ..
+    } = bytes;
     let mut characters = Characters {
         valid: inside,
         letter,
@@ -336,8 +401,13 @@ impl Wide {
     #[inline(always)]
     unsafe fn read<V: Vector>(vector: V, high: u64, inside: u64, ends: bool, block: &[u8]) -> Self {
         // SAFETY: the caller's promise.
-        let (continuation, three, four) =
-            unsafe { (vector.continuation(), vector.at_least(0xe0), vector.at_least(0xf0)) };
+        let (continuation, three, four) = unsafe {
+            (
+                vector.continuation(),
+                vector.at_least(0xe0),
+                vector.at_least(0xf0),
+            )
+        };
         let lead = high & !continuation;
         let expected = (lead << 1) | (three << 2) | (four << 3);
         let mut inside = inside;
@@ -367,7 +437,10 @@ impl Wide {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
             let (bits, length) = class::at(block, i);
-            let all = 1 + usize::from(block[i] >= 0xc0) + usize::from(block[i] >= 0xe0) + usize::from(block[i] >= 0xf0);
+            let all = 1
+                + usize::from(block[i] >= 0xc0)
+                + usize::from(block[i] >= 0xe0)
+                + usize::from(block[i] >= 0xf0);
             if length != all {
                 inside &= (1 << i) - 1;
                 broken = true;

@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod avx512;
+mod avx512;
 pub(crate) mod blocks;
 pub(crate) mod merge;
 mod scalar;

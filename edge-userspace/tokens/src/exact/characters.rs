@@ -79,16 +79,3 @@ pub(crate) trait Algebra {
         first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64;
 }
-
-/// The first bits of the runs whose last bits are in `selected`, where `firsts` and `lasts` are
-/// the first and the last bits of all runs. Without BMI2.
-#[inline(always)]
-pub(crate) fn first_of(selected: u64, lasts: u64, firsts: u64) -> u64 {
-    // From the last bits downwards: the runs' bits turned round, a carry goes through them.
-    let within = lasts
-        .wrapping_sub(firsts)
-        | lasts;
-    let (within, selected) = (within.reverse_bits(), selected.reverse_bits());
-    let passed = within & !within.wrapping_add(selected);
-    passed.reverse_bits() & firsts
-}

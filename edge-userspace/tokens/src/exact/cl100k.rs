@@ -64,7 +64,12 @@ fn starts<const ONE_TAIL: bool, const TRIPLES: bool>(
     contraction: impl FnOnce() -> Contraction,
     first_of: impl Fn(u64, u64, u64) -> u64,
 ) -> u64 {
-    let &Characters { letter, number, other, .. } = c;
+    let &Characters {
+        letter,
+        number,
+        other,
+        ..
+    } = c;
     let after_other = other << 1;
     // One that starts its piece takes the word behind it, if that follows at once.
     let leading = other & !after_other & !(c.space << 1);
@@ -108,7 +113,12 @@ pub(super) fn white_space(
     tail: bool,
     first_of: impl Fn(u64, u64, u64) -> u64,
 ) -> u64 {
-    let &Characters { newline, blank, valid, .. } = c;
+    let &Characters {
+        newline,
+        blank,
+        valid,
+        ..
+    } = c;
     let attached = attached | attach(newline, other);
     let free = newline & !attached;
     let newlines = free & !((newline | blank | other) << 1);

@@ -17,7 +17,12 @@ impl Algebra for Gpt2 {
         contraction: impl FnOnce() -> Contraction,
         _first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64 {
-        let &Characters { letter, number, other, .. } = c;
+        let &Characters {
+            letter,
+            number,
+            other,
+            ..
+        } = c;
         let white = c.newline | c.blank;
         let behind_space = c.space << 1;
         let run = |class: u64| class & !(class << 1) & !behind_space;
@@ -27,8 +32,10 @@ impl Algebra for Gpt2 {
         let apostrophes = c.apostrophe & others & (letter >> 1);
         if apostrophes != 0 {
             let found = contraction();
-            starts |= letter & ((apostrophes & (found.alone >> 1)) << 2);
-            starts |= letter & ((apostrophes & (found.pairs() >> 1)) << 3);
+            let alone = apostrophes & (found.alone >> 1);
+            let pairs = apostrophes & (found.pairs() >> 1);
+            starts &= !((alone | pairs) << 1);
+            starts |= letter & ((alone << 2) | (pairs << 3));
         }
         starts & c.valid
     }

@@ -6,13 +6,19 @@
 pub(crate) mod characters;
 pub(crate) mod cl100k;
 pub(crate) mod gpt2;
-pub(crate) mod o200k;
 mod look_up;
+pub(crate) mod o200k;
 mod text;
 
-use crate::arch::Isa;
+use std::fmt;
+
+use look_up::LookUp;
+
+use crate::NormalForm;
+use crate::arch::{Isa, blocks};
+use crate::lookup::{self, batch::Batch};
 use crate::lookup::{Memo, Shared};
-use crate::lookup::batch::Batch;
+use crate::merge;
 use crate::plain;
 use crate::vocabulary::Vocabulary;
 
@@ -23,10 +29,15 @@ pub struct Counter {
     vocabulary: Vocabulary,
     isa: Isa,
     memo: Memo,
+    scratch: merge::Scratch,
     batch: Box<Batch>,
 }
 
 impl Counter {
+    /// What one learns while it counts takes so many bytes at most, beside the vocabulary's
+    /// tables, which all share.
+    pub const MEMO_BYTES: usize = lookup::memo::BYTES;
+
     /// One for that vocabulary, with the instructions of [`Isa::detect`].
     #[must_use]
     pub fn new(vocabulary: &Vocabulary) -> Self {
@@ -44,6 +55,7 @@ impl Counter {
             vocabulary: vocabulary.clone(),
             isa,
             memo: Memo::new(),
+            scratch: merge::Scratch::default(),
             batch: Batch::new(),
         }
     }
@@ -63,29 +75,37 @@ impl Counter {
     /// The tokens of a text. Special tokens in it are plain text, an invalid part of UTF-8 is
     /// U+FFFD, as `String::from_utf8_lossy` has it.
     pub fn count(&mut self, text: &[u8]) -> u64 {
-        let mut look_up = look_up::LookUp {
-            shared: Shared::read(self.vocabulary.lookup_section()).expect("written here"),
+        if self.vocabulary.normal_form() != NormalForm::None && !text.is_ascii() {
+            let text = String::from_utf8_lossy(text);
+            let text = self.vocabulary.normal_form().whole(&text);
+            return self.count_normal(text.as_bytes());
+        }
+        self.count_normal(text)
+    }
+
+    /// The tokens of a text in the vocabulary's normal form.
+    fn count_normal(&mut self, text: &[u8]) -> u64 {
+        let tables = self.vocabulary.tables();
+        let mut look_up = LookUp {
+            shared: Shared::read(&tables.lookup).expect("written here"),
             tables: self.memo.tables(),
-            vocabulary: &self.vocabulary,
+            merge: merge::Shared::read(&tables.merge).expect("written here"),
+            scratch: &mut self.scratch,
+            isa: self.isa,
             tokens: 0,
         };
-        let end = match self.isa {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only an available one is taken.
-            #[expect(unsafe_code, reason = "for now")]
-            Isa::Avx512 => unsafe {
-                match self.vocabulary.pattern() {
-                    crate::Pattern::Cl100k => crate::arch::avx512::blocks::pieces::<cl100k::Cl100k>(text, self.vocabulary.pattern(), &mut self.batch, &mut look_up),
-                    crate::Pattern::Llama3 => crate::arch::avx512::blocks::pieces::<cl100k::Llama3>(text, self.vocabulary.pattern(), &mut self.batch, &mut look_up),
-                    crate::Pattern::Qwen2 => crate::arch::avx512::blocks::pieces::<cl100k::Qwen2>(text, self.vocabulary.pattern(), &mut self.batch, &mut look_up),
-                    crate::Pattern::O200k => crate::arch::avx512::blocks::pieces::<o200k::O200k>(text, self.vocabulary.pattern(), &mut self.batch, &mut look_up),
-                    crate::Pattern::Gpt2 => crate::arch::avx512::blocks::pieces::<gpt2::Gpt2>(text, self.vocabulary.pattern(), &mut self.batch, &mut look_up),
-                }
-            },
-            _ => 0,
-        };
-        let tokens = look_up.tokens;
-        tokens + plain::count(&self.vocabulary, &text[end..])
+        let pattern = self.vocabulary.pattern();
+        let end = blocks::pieces(self.isa, pattern, text, &mut self.batch, &mut look_up);
+        look_up.tokens + plain::count(&self.vocabulary, &text[end..])
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter")
+            .field("vocabulary", &self.vocabulary)
+            .field("isa", &self.isa)
+            .finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,12 @@ impl Algebra for O200k {
         contraction: impl FnOnce() -> Contraction,
         first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64 {
-        let Cased { upper, lower, mark, slash } = c.cased;
+        let Cased {
+            upper,
+            lower,
+            mark,
+            slash,
+        } = c.cased;
         let mut rest = Rest::of(c, c.other & !mark, slash);
         let mut word = upper | lower;
         if mark != 0 {
@@ -112,7 +117,8 @@ fn contractions(suffixes: u64, found: &Contraction) -> (u64, u64) {
     if chained != 0 {
         (left_alone, left_pairs) = unchained(alone, pairs);
     }
-    let within = (left_alone | (left_alone << 1)) | (left_pairs | (left_pairs << 1) | (left_pairs << 2));
+    let within =
+        (left_alone | (left_alone << 1)) | (left_pairs | (left_pairs << 1) | (left_pairs << 2));
     (within, follow(left_alone, left_pairs))
 }
 

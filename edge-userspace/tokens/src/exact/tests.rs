@@ -13,11 +13,14 @@ fn fuzz_texts_have_the_tokens_of_the_plain_counter() {
             let mut counter = Counter::with_isa(&vocabulary, isa).unwrap();
             fuzz::texts(7, |text| {
                 let text = text.as_bytes();
-                let pieces: Vec<_> = plain::pieces(&vocabulary, text).map(String::from_utf8_lossy).collect();
+                let pieces: Vec<_> = plain::pieces(&vocabulary, text)
+                    .map(String::from_utf8_lossy)
+                    .collect();
                 assert_eq!(
                     counter.count(text),
                     plain::count(&vocabulary, text),
-                    "{name}, {isa}: {:?}, {pieces:?}", String::from_utf8_lossy(text)
+                    "{name}, {isa}: {:?}, {pieces:?}",
+                    String::from_utf8_lossy(text)
                 );
             });
         }

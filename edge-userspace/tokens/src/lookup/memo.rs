@@ -50,11 +50,19 @@ impl Memo {
         let words = vec![0; WORDS + 8];
         let start = words.as_ptr().align_offset(64);
         let start = if start < 8 { start } else { 0 };
-        Self { words, start, turn: 0 }
+        Self {
+            words,
+            start,
+            turn: 0,
+        }
     }
 
     pub(crate) fn tables(&mut self) -> Tables<'_> {
-        fn table<'a, T>(words: &mut &'a mut [u64], size: usize, of: impl Fn(&'a mut [u64]) -> T) -> T {
+        fn table<'a, T>(
+            words: &mut &'a mut [u64],
+            size: usize,
+            of: impl Fn(&'a mut [u64]) -> T,
+        ) -> T {
             let (table, rest) = std::mem::take(words).split_at_mut(size);
             *words = rest;
             of(table)
@@ -63,12 +71,25 @@ impl Memo {
         let words = &mut words;
         Tables {
             first: table(words, FIRST, |w| w.try_into().expect("its size")),
-            first_medium: table(words, FIRST_MEDIUM, |w| w.as_chunks_mut().0.try_into().expect("its size")),
-            short: table(words, SHORT, |w| w.as_chunks_mut().0.try_into().expect("its size")),
-            medium: table(words, MEDIUM, |w| w.as_chunks_mut().0.try_into().expect("its size")),
-            long: table(words, LONG, |w| w.as_chunks_mut().0.try_into().expect("its size")),
+            first_medium: table(words, FIRST_MEDIUM, |w| {
+                w.as_chunks_mut().0.try_into().expect("its size")
+            }),
+            short: table(words, SHORT, |w| {
+                w.as_chunks_mut().0.try_into().expect("its size")
+            }),
+            medium: table(words, MEDIUM, |w| {
+                w.as_chunks_mut().0.try_into().expect("its size")
+            }),
+            long: table(words, LONG, |w| {
+                w.as_chunks_mut().0.try_into().expect("its size")
+            }),
             longer: table(words, LONGER, |w| {
-                w.as_chunks_mut().0.as_chunks_mut().0.try_into().expect("its size")
+                w.as_chunks_mut()
+                    .0
+                    .as_chunks_mut()
+                    .0
+                    .try_into()
+                    .expect("its size")
             }),
             turn: &mut self.turn,
         }
@@ -90,7 +111,12 @@ impl Tables<'_> {
 
     /// The tokens of a piece of up to seven bytes, known or not.
     #[inline]
-    pub(crate) fn short(&mut self, shared: &Shared<'_>, key: u64, merge: impl FnOnce(&[u8]) -> u64) -> u64 {
+    pub(crate) fn short(
+        &mut self,
+        shared: &Shared<'_>,
+        key: u64,
+        merge: impl FnOnce(&[u8]) -> u64,
+    ) -> u64 {
         let hash = hash_short(key);
         let entry = if shared.has_short(key, hash) {
             key | 1 << 56
@@ -116,7 +142,12 @@ impl Tables<'_> {
 
     /// The tokens of a piece of eight to fifteen bytes, known or not.
     #[inline]
-    pub(crate) fn medium(&mut self, shared: &Shared<'_>, key: [u64; 2], merge: impl FnOnce(&[u8]) -> u64) -> u64 {
+    pub(crate) fn medium(
+        &mut self,
+        shared: &Shared<'_>,
+        key: [u64; 2],
+        merge: impl FnOnce(&[u8]) -> u64,
+    ) -> u64 {
         let hash = hash_medium(key);
         let last = if shared.has_medium(key, hash) {
             key[1] | 1 << 56
@@ -144,10 +175,19 @@ impl Tables<'_> {
 
     /// The tokens of any other piece, known or not.
     #[inline]
-    pub(crate) fn long(&mut self, shared: &Shared<'_>, piece: &[u8], merge: impl FnOnce(&[u8]) -> u64) -> u64 {
+    pub(crate) fn long(
+        &mut self,
+        shared: &Shared<'_>,
+        piece: &[u8],
+        merge: impl FnOnce(&[u8]) -> u64,
+    ) -> u64 {
         let hash = hash_long(piece);
         let tokens = |merge: &mut dyn FnMut(&[u8]) -> u64| {
-            if shared.has_long(piece, hash) { 1 } else { merge(piece) }
+            if shared.has_long(piece, hash) {
+                1
+            } else {
+                merge(piece)
+            }
         };
         let mut merge = Some(merge);
         let mut merge = |piece: &[u8]| merge.take().expect("asked once")(piece);
@@ -159,13 +199,19 @@ impl Tables<'_> {
                 let line = &mut self.long[(hash >> (64 - LONG_BITS)) as usize];
                 let entries = line.as_chunks_mut::<4>().0;
                 let same = |e: &[u64; 4]| {
-                    (e[0] == key[0]) & (e[1] == key[1]) & (e[2] == key[2]) & ((e[3] ^ key[3]) & KEY == 0)
+                    (e[0] == key[0])
+                        & (e[1] == key[1])
+                        & (e[2] == key[2])
+                        & ((e[3] ^ key[3]) & KEY == 0)
                 };
                 if let Some(entry) = entries.iter().find(|e| same(e)) {
                     return entry[3] >> 56;
                 }
                 let tokens = tokens(&mut merge);
-                let place = entries.iter().position(|entry| entry[3] == 0).unwrap_or(turn);
+                let place = entries
+                    .iter()
+                    .position(|entry| entry[3] == 0)
+                    .unwrap_or(turn);
                 entries[place] = [key[0], key[1], key[2], key[3] | tokens << 56];
                 tokens
             }
@@ -178,7 +224,10 @@ impl Tables<'_> {
                     }
                 }
                 let tokens = tokens(&mut merge);
-                let place = entries.iter().position(|entry| entry[0] == 0).unwrap_or(turn);
+                let place = entries
+                    .iter()
+                    .position(|entry| entry[0] == 0)
+                    .unwrap_or(turn);
                 let entry = &mut entries[place];
                 entry[0] = head | tokens;
                 let (words, rest) = piece.as_chunks::<8>();

@@ -13,7 +13,7 @@ mod write;
 
 pub(crate) use memo::{Memo, Tables};
 pub(crate) use shared::Shared;
-pub use write::write;
+pub(crate) use write::write;
 
 /// The bytes of a key in its last word; the top byte is the count.
 pub(crate) const KEY: u64 = (1 << 56) - 1;
@@ -26,9 +26,6 @@ const K2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 pub(crate) fn hash_short(key: u64) -> u64 {
     key.wrapping_mul(K1)
 }
-
-/// The multiplier of [`hash_short`], for the vector forms of it.
-pub(crate) const SHORT_MULTIPLIER: u64 = K1;
 
 /// The hash of a piece of eight to fifteen bytes.
 #[inline(always)]

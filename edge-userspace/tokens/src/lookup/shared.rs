@@ -22,7 +22,11 @@ impl<'a> Shared<'a> {
     /// Reads a section; `None` if it is none or damaged in its sizes.
     pub(crate) fn read(section: &'a [u64]) -> Option<Self> {
         let (header, rest) = section.split_at_checked(HEADER)?;
-        let bits = |i: usize| u32::try_from(header[i]).ok().filter(|b| (1..32).contains(b));
+        let bits = |i: usize| {
+            u32::try_from(header[i])
+                .ok()
+                .filter(|b| (1..32).contains(b))
+        };
         let (short_bits, medium_bits, long_bits) = (bits(1)?, bits(2)?, bits(3)?);
         if header[0] != MAGIC {
             return None;
@@ -42,25 +46,15 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// Where a short piece of that hash is.
-    #[inline(always)]
-    pub(crate) fn short_line(&self, hash: u64) -> &'a [u64; 8] {
-        &self.short[(hash >> self.short_shift) as usize]
-    }
-
-    /// Where a piece of eight to fifteen bytes of that hash is.
-    #[inline(always)]
-    pub(crate) fn medium_line(&self, hash: u64) -> &'a [u64; 8] {
-        &self.medium[(hash >> self.medium_shift) as usize]
-    }
-
     /// Whether a piece of up to seven bytes is a token.
     #[inline(always)]
     pub(crate) fn has_short(&self, key: u64, hash: u64) -> bool {
         let mut at = (hash >> self.short_shift) as usize;
         loop {
             let line = &self.short[at];
-            let found = line.iter().fold(false, |found, e| found | ((e ^ key) & KEY == 0));
+            let found = line
+                .iter()
+                .fold(false, |found, e| found | ((e ^ key) & KEY == 0));
             // The last is filled last: a line with room has no more behind it.
             if found || line[7] == 0 {
                 return found;
@@ -76,7 +70,11 @@ impl<'a> Shared<'a> {
         loop {
             let line = &self.medium[at];
             let same = |e: &[u64; 2]| (e[0] == key[0]) & ((e[1] ^ key[1]) & KEY == 0);
-            let found = line.as_chunks().0.iter().fold(false, |found, e| found | same(e));
+            let found = line
+                .as_chunks()
+                .0
+                .iter()
+                .fold(false, |found, e| found | same(e));
             if found || line[7] == 0 {
                 return found;
             }
@@ -101,6 +99,9 @@ impl<'a> Shared<'a> {
         let byte = |i: usize| (self.bytes.get(i / 8).copied().unwrap_or(0) >> (i % 8 * 8)) as u8;
         let length = u32::from_le_bytes([0, 1, 2, 3].map(|i| byte(offset + i)));
         length as usize == piece.len()
-            && piece.iter().enumerate().all(|(i, &b)| byte(offset + 4 + i) == b)
+            && piece
+                .iter()
+                .enumerate()
+                .all(|(i, &b)| byte(offset + 4 + i) == b)
     }
 }

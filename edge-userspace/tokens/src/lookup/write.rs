@@ -6,7 +6,7 @@ use super::{hash_long, hash_medium, hash_short, padded};
 /// The section of these tokens, which [`super::Shared::read`] reads.
 ///
 /// `tokens` are the bytes of each, in any order, each once.
-pub fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
+pub(crate) fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
     let (mut short, mut medium, mut long) = (Vec::new(), Vec::new(), Vec::new());
     for token in tokens {
         match token.len() {
@@ -22,12 +22,15 @@ pub fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
     let medium_bits = bits_for(medium.len(), 4);
     let long_bits = bits_for(long.len(), 1) + 1;
     let mut section = vec![0; HEADER];
-    let mut place = |bits: u32, hash: u64, key: &[u64], table: &mut [u64]| {
+    let place = |bits: u32, hash: u64, key: &[u64], table: &mut [u64]| {
         let mask = (1_usize << bits) - 1;
         let mut line = (hash >> (64 - bits)) as usize;
         loop {
             let words = &mut table[line * 8..][..8];
-            if let Some(free) = words.chunks_mut(key.len()).find(|w| w.iter().all(|&w| w == 0)) {
+            if let Some(free) = words
+                .chunks_mut(key.len())
+                .find(|w| w.iter().all(|&w| w == 0))
+            {
                 free.copy_from_slice(key);
                 return;
             }
@@ -41,7 +44,12 @@ pub fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
     section.append(&mut table);
     table = vec![0; 8 << medium_bits];
     for key in medium {
-        place(medium_bits, hash_medium(key), &[key[0], key[1] | 1 << 56], &mut table);
+        place(
+            medium_bits,
+            hash_medium(key),
+            &[key[0], key[1] | 1 << 56],
+            &mut table,
+        );
     }
     section.append(&mut table);
     table = vec![0; 1 << long_bits];
@@ -53,14 +61,24 @@ pub fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
             slot = (slot + 1) & ((1 << long_bits) - 1);
         }
         table[slot] = (hash & 0xffff_ffff) << 32 | (bytes.len() as u64 + 1);
-        bytes.extend(u32::try_from(token.len()).expect("a token is short").to_le_bytes());
+        bytes.extend(
+            u32::try_from(token.len())
+                .expect("a token is short")
+                .to_le_bytes(),
+        );
         bytes.extend(token);
     }
     section.append(&mut table);
     bytes.resize(bytes.len().next_multiple_of(8) + 8, 0);
     let words = bytes.as_chunks::<8>().0;
     section.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
-    let sizes = [MAGIC, short_bits.into(), medium_bits.into(), long_bits.into(), words.len() as u64];
+    let sizes = [
+        MAGIC,
+        short_bits.into(),
+        medium_bits.into(),
+        long_bits.into(),
+        words.len() as u64,
+    ];
     section[..sizes.len()].copy_from_slice(&sizes);
     section
 }

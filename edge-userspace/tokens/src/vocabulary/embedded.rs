@@ -27,7 +27,7 @@ pub(super) static ALL: [Parts; 3] = [
         compact: include_bytes!("../../vocabularies/cl100k_base.bin"),
         merge: table!("cl100k_base.merge.bin"),
         ranks: OnceLock::new(),
-        lookup: OnceLock::new(),
+        tables: OnceLock::new(),
         by_token: OnceLock::new(),
     },
     Parts {

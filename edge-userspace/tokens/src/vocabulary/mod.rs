@@ -43,8 +43,16 @@ struct Parts {
     compact: &'static [u8],
     merge: Section,
     ranks: OnceLock<Ranks>,
-    lookup: OnceLock<Vec<u64>>,
+    tables: OnceLock<Tables>,
     by_token: OnceLock<HashMap<Box<[u8]>, u32>>,
+}
+
+/// What counting reads of a vocabulary.
+pub(crate) struct Tables {
+    /// See `lookup::write`.
+    pub(crate) lookup: Vec<u64>,
+    /// See `merge::write`.
+    pub(crate) merge: Vec<u64>,
 }
 
 impl Vocabulary {
@@ -112,7 +120,7 @@ impl Vocabulary {
             compact: &[],
             merge,
             ranks: OnceLock::from(ranks),
-            lookup: OnceLock::new(),
+            tables: OnceLock::new(),
             by_token: OnceLock::new(),
         })))
     }
@@ -171,10 +179,19 @@ impl Vocabulary {
         })
     }
 
-    /// The tables of its tokens: see `crate::lookup`.
-    pub(crate) fn lookup_section(&self) -> &[u64] {
-        let parts = self.parts();
-        parts.lookup.get_or_init(|| crate::lookup::write(self.ranks().iter().map(|(_, token)| token)))
+    /// The sections that counting reads.
+    pub(crate) fn tables(&self) -> &Tables {
+        self.parts().tables.get_or_init(|| {
+            let ranks = self.ranks();
+            let mut by_rank = vec![&[][..]; ranks.end() as usize];
+            for (rank, token) in ranks.iter() {
+                by_rank[rank as usize] = token;
+            }
+            Tables {
+                lookup: crate::lookup::write(ranks.iter().map(|(_, token)| token)),
+                merge: crate::merge::write(&by_rank),
+            }
+        })
     }
 
     fn parts(&self) -> &Parts {

@@ -1,5 +1,9 @@
 //! Blocks of text in one register of 64 bytes.
 #![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "the same promise stands for each: the instructions are there"
+)]
+#![expect(
     unsafe_code,
     reason = "loads and stores of vectors; the benches `tokens.*.avx512` show what they are for"
 )]
@@ -12,7 +16,9 @@ use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
 /// Cuts a text into pieces: see [`drive`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
 pub(crate) fn pieces<A: Algebra>(
     text: &[u8],
     pattern: Pattern,
