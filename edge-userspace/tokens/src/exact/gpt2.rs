@@ -13,7 +13,7 @@ impl Algebra for Gpt2 {
     #[inline(always)]
     fn starts(
         c: &Characters,
-        _ends: bool,
+        ends: bool,
         contraction: impl FnOnce() -> Contraction,
         _first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64 {
@@ -35,6 +35,10 @@ impl Algebra for Gpt2 {
             let alone = apostrophes & (found.alone >> 1);
             let pairs = apostrophes & (found.pairs() >> 1);
             starts &= !((alone | pairs) << 1);
+            if !ends {
+                // Of a pair only the first letter may be inside of the block.
+                starts &= !((apostrophes << 1) & !(c.valid >> 1));
+            }
             starts |= letter & ((alone << 2) | (pairs << 3));
         }
         starts & c.valid

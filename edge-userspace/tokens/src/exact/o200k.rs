@@ -48,7 +48,11 @@ impl Algebra for O200k {
         let words = word & ((c.number << 1) | (c.newline << 1) | (after_other & !joined));
         let cases = case_changes(upper & word, lower & word, word, ends, c.valid, &first_of);
         let blanks = white_space(c, rest.other, rest.attached, ends, first_of);
-        let starts = 1 | words | cases | triples(c.number) | rest.leading | blanks;
+        let mut starts = 1 | words | cases | triples(c.number) | rest.leading | blanks;
+        if !ends {
+            // Of a contraction only a part may be inside of the block.
+            starts &= !(c.apostrophe & (word << 1) & !(c.valid >> 2));
+        }
         ((starts & !within) | (behind & word)) & c.valid
     }
 }
