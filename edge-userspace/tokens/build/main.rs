@@ -1,5 +1,6 @@
 //! Lays out ahead what would take time when the program starts.
 
+mod lookup;
 mod merge;
 #[path = "../src/normal_form/bits.rs"]
 mod normal_form_bits;
@@ -14,8 +15,10 @@ use std::path::Path;
 const BLOCK: usize = 128;
 
 /// What these tables are made of and by.
-const WATCHED: [&str; 8] = [
+const WATCHED: [&str; 10] = [
     "build",
+    "src/lookup/keys.rs",
+    "src/lookup/write.rs",
     "src/merge/section.rs",
     "src/merge/write.rs",
     "src/normal_form/bits.rs",
@@ -43,6 +46,8 @@ fn main() {
             .map(|rank| ranks.get(rank).unwrap_or_default())
             .collect();
         write(&format!("{name}.merge.bin"), bytes(&merge::write(&tokens)));
+        let lookup = lookup::write(tokens.into_iter());
+        write(&format!("{name}.lookup.bin"), bytes(&lookup));
     }
 }
 

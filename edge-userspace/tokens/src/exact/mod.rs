@@ -85,11 +85,10 @@ impl Counter {
 
     /// The tokens of a text in the vocabulary's normal form.
     fn count_normal(&mut self, text: &[u8]) -> u64 {
-        let tables = self.vocabulary.tables();
         let mut look_up = LookUp {
-            shared: Shared::read(&tables.lookup).expect("written here"),
+            shared: Shared::read(self.vocabulary.lookup_section()).expect("written here"),
             tables: self.memo.tables(),
-            merge: merge::Shared::read(&tables.merge).expect("written here"),
+            merge: merge::Shared::read(self.vocabulary.merge_section()).expect("written here"),
             scratch: &mut self.scratch,
             isa: self.isa,
             tokens: 0,

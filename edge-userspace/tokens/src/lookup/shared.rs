@@ -1,10 +1,7 @@
 //! The vocabulary's tokens, read from the section that `write` lays out.
 
 use super::KEY;
-
-/// Words before the tables; a multiple of a cache line.
-pub(super) const HEADER: usize = 8;
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"lookup01");
+use super::keys::{HEADER, MAGIC};
 
 /// The tables of one vocabulary. Cheap to copy: it borrows the section.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
-//! Lays out the tables of a vocabulary's tokens: at build time, or when a file is loaded.
+//! Lays out the tables of a vocabulary's tokens: at build time, or when a file is loaded. Used
+//! by the build script too.
 
-use super::shared::{HEADER, MAGIC};
-use super::{hash_long, hash_medium, hash_short, padded};
+use super::keys::{HEADER, MAGIC, hash_long, hash_medium, hash_short, padded};
 
-/// The section of these tokens, which [`super::Shared::read`] reads.
+/// The section of these tokens, which `Shared::read` reads.
 ///
 /// `tokens` are the bytes of each, in any order, each once.
 pub(crate) fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {

@@ -19,6 +19,7 @@ pub use error::VocabularyError;
 pub use ranks::{Ranks, RanksError};
 
 use self::section::Section;
+use crate::lookup;
 use crate::merge;
 use crate::normal_form::NormalForm;
 use crate::pattern::Pattern;
@@ -41,18 +42,10 @@ struct Parts {
     /// Of an embedded one, its compact form: unpacked when the ranks are asked for, which
     /// counting does not do.
     compact: &'static [u8],
+    lookup: Section,
     merge: Section,
     ranks: OnceLock<Ranks>,
-    tables: OnceLock<Tables>,
     by_token: OnceLock<HashMap<Box<[u8]>, u32>>,
-}
-
-/// What counting reads of a vocabulary.
-pub(crate) struct Tables {
-    /// See `lookup::write`.
-    pub(crate) lookup: Vec<u64>,
-    /// See `merge::write`.
-    pub(crate) merge: Vec<u64>,
 }
 
 impl Vocabulary {
@@ -112,15 +105,16 @@ impl Vocabulary {
             .map(|rank| ranks.get(rank).unwrap_or_default())
             .collect();
         let merge = Section::loaded(&merge::write(&tokens));
+        let lookup = Section::loaded(&lookup::write(tokens.into_iter()));
         Self(Inner::Loaded(Arc::new(Parts {
             name: Cow::Owned(name.to_owned()),
             pattern,
             normal_form,
             longest_token_bytes: ranks.longest_token_bytes(),
             compact: &[],
+            lookup,
             merge,
             ranks: OnceLock::from(ranks),
-            tables: OnceLock::new(),
             by_token: OnceLock::new(),
         })))
     }
@@ -152,7 +146,12 @@ impl Vocabulary {
     /// What its tables take, which all threads share, in bytes.
     #[must_use]
     pub fn shared_bytes(&self) -> usize {
-        self.parts().merge.bytes()
+        self.parts().lookup.bytes() + self.parts().merge.bytes()
+    }
+
+    /// The table that `lookup::write` wrote.
+    pub(crate) fn lookup_section(&self) -> &[u64] {
+        self.parts().lookup.words()
     }
 
     /// The table that [`merge::write`](crate::merge::write()) wrote.
@@ -176,21 +175,6 @@ impl Vocabulary {
         self.parts().by_token.get_or_init(|| {
             let tokens = self.ranks().iter();
             tokens.map(|(rank, token)| (token.into(), rank)).collect()
-        })
-    }
-
-    /// The sections that counting reads.
-    pub(crate) fn tables(&self) -> &Tables {
-        self.parts().tables.get_or_init(|| {
-            let ranks = self.ranks();
-            let mut by_rank = vec![&[][..]; ranks.end() as usize];
-            for (rank, token) in ranks.iter() {
-                by_rank[rank as usize] = token;
-            }
-            Tables {
-                lookup: crate::lookup::write(ranks.iter().map(|(_, token)| token)),
-                merge: crate::merge::write(&by_rank),
-            }
         })
     }
 
