@@ -40,9 +40,21 @@ pub fn count_piece(vocabulary: &Vocabulary, piece: &[u8]) -> u64 {
     }
 }
 
-/// Byte-pair merging: of all neighbours whose bytes together are a token, the two with the
-/// lowest rank become one, the leftmost of equals first, until none are left.
+/// Where the left half ends of the last merge that makes this token; none if merging does not
+/// make it.
+pub(crate) fn last_merge(by_token: &HashMap<Box<[u8]>, u32>, token: &[u8]) -> Option<usize> {
+    let (parts, left) = merge_down_to(2, by_token, token);
+    (parts == 2 && by_token.contains_key(token)).then_some(left)
+}
+
 fn merge(by_token: &HashMap<Box<[u8]>, u32>, piece: &[u8]) -> u64 {
+    merge_down_to(1, by_token, piece).0
+}
+
+/// Byte-pair merging: of all neighbours whose bytes together are a token, the two with the
+/// lowest rank become one, the leftmost of equals first, until none are left, or no more parts
+/// than `enough`. Returns how many parts are left, and where the first of them ends.
+fn merge_down_to(enough: u64, by_token: &HashMap<Box<[u8]>, u32>, piece: &[u8]) -> (u64, usize) {
     let end = piece.len();
     // By where a part starts: where the part before it starts, where the next does.
     let mut previous: Vec<usize> = (0..=end).map(|i| i.wrapping_sub(1)).collect();
@@ -58,7 +70,10 @@ fn merge(by_token: &HashMap<Box<[u8]>, u32>, piece: &[u8]) -> u64 {
     for left in 0..end - 1 {
         offer(&mut candidates, left, left + 1, left + 2);
     }
-    while let Some(Reverse((_, left, middle, to))) = candidates.pop() {
+    while parts > enough {
+        let Some(Reverse((_, left, middle, to))) = candidates.pop() else {
+            break;
+        };
         // One of the two may have been merged with another meanwhile.
         if !live[left] || next[left] != middle || middle >= end || next[middle] != to {
             continue;
@@ -74,5 +89,5 @@ fn merge(by_token: &HashMap<Box<[u8]>, u32>, piece: &[u8]) -> u64 {
             offer(&mut candidates, previous[left], left, to);
         }
     }
-    parts
+    (parts, next[0])
 }

@@ -1,6 +1,7 @@
 //! Why a vocabulary file is not taken.
 
 use super::ranks::RanksError;
+use crate::pattern::Pattern;
 
 /// Why a vocabulary could not be loaded. Each message says where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,16 @@ pub enum VocabularyError {
         name: String,
         /// Those that there are.
         patterns: String,
+    },
+    /// A `tokenizer.json` says its pattern, which is not the one that was given.
+    #[error("{name}: its pattern is {found}, not {given}; leave the pattern out")]
+    OtherPattern {
+        /// Name of the file.
+        name: String,
+        /// What it says.
+        found: Pattern,
+        /// What was given.
+        given: Pattern,
     },
     /// Neither a `.tiktoken` file nor a `tokenizer.json`.
     #[error("{name}: the name of a vocabulary file ends with .tiktoken or .json")]

@@ -7,6 +7,7 @@ mod error;
 mod ranks;
 mod section;
 mod tiktoken;
+mod tokenizer_json;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -62,9 +63,10 @@ impl Vocabulary {
         Some(Self(Inner::Embedded(parts)))
     }
 
-    /// Reads a `.tiktoken` file. It does not say its pattern, so `pattern` does, unless the
-    /// file's name is that of a vocabulary whose pattern is known (`cl100k_base`,
-    /// `o200k_base`, `p50k_base`, `r50k_base`).
+    /// Reads a `.tiktoken` file or a byte-level BPE `tokenizer.json`. The latter says its
+    /// pattern; the former does not, so `pattern` does, unless the file's name is that of a
+    /// vocabulary whose pattern is known (`cl100k_base`, `o200k_base`, `p50k_base`,
+    /// `r50k_base`). A pattern that is given has to be the file's, if that says one.
     ///
     /// # Errors
     /// [`VocabularyError`] if the file cannot be read, is damaged or is of a kind that is not
@@ -81,6 +83,17 @@ impl Vocabulary {
                 })?;
                 Self::from_tiktoken(&stem.to_string_lossy(), &file, pattern)
             }
+            Some("json") => {
+                let vocabulary = Self::from_tokenizer_json(&stem.to_string_lossy(), &file)?;
+                match pattern.filter(|given| *given != vocabulary.pattern()) {
+                    Some(given) => Err(VocabularyError::OtherPattern {
+                        name,
+                        found: vocabulary.pattern(),
+                        given,
+                    }),
+                    None => Ok(vocabulary),
+                }
+            }
             _ => Err(VocabularyError::Extension { name }),
         }
     }
@@ -96,6 +109,16 @@ impl Vocabulary {
     ) -> Result<Self, VocabularyError> {
         let ranks = tiktoken::read(name, file)?;
         Ok(Self::of(name, ranks, pattern, NormalForm::None))
+    }
+
+    /// The vocabulary of a byte-level BPE `tokenizer.json`'s content, which says its pattern and
+    /// its normal form: GPT-2's, Llama 3's, Qwen 2's and their like.
+    ///
+    /// # Errors
+    /// [`VocabularyError`] if it is damaged, or not of that kind.
+    pub fn from_tokenizer_json(name: &str, file: &[u8]) -> Result<Self, VocabularyError> {
+        let read = tokenizer_json::read(name, file)?;
+        Ok(Self::of(name, read.ranks, read.pattern, read.normal_form))
     }
 
     /// A vocabulary of these ranks.
