@@ -6,6 +6,7 @@ mod merge;
 mod normal_form_bits;
 mod normal_forms;
 #[path = "../src/pattern/runs.rs"]
+#[rustfmt::skip]
 mod runs;
 mod vocabulary;
 

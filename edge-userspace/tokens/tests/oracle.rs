@@ -9,6 +9,8 @@ mod fuzz;
 use std::sync::LazyLock;
 
 use edge_tokens::{NormalForm, Pattern, Ranks, Vocabulary, plain};
+use tiktoken_rs::CoreBPE;
+use unicode_normalization::UnicodeNormalization as _;
 
 #[test]
 fn embedded_ranks_are_those_of_the_references() {
@@ -60,13 +62,43 @@ fn o200k_counts_are_those_of_tiktoken_and_bpe() {
 
 #[test]
 fn gpt2_counts_are_those_of_tiktoken() {
-    let tiktoken = tiktoken_rs::r50k_base_singleton();
-    let tokens = (0..50_256).map(|rank| tiktoken.decode_bytes(&[rank]).unwrap());
-    let ranks = Ranks::new(tokens).unwrap();
-    let vocabulary = Vocabulary::of("r50k_base", ranks, Pattern::Gpt2, NormalForm::None);
-    fuzz::texts(3, |text| {
+    for (name, tiktoken) in [
+        ("r50k_base", tiktoken_rs::r50k_base_singleton()),
+        ("p50k_base", tiktoken_rs::p50k_base_singleton()),
+    ] {
+        // Rank 50,256 is the special token's; p50k_base has runs of spaces behind it.
+        let token = |rank| match rank {
+            50_256 => Vec::new(),
+            _ => tiktoken.decode_bytes(&[rank]).unwrap_or_default(),
+        };
+        let ranks = Ranks::new((0..50_281).map(token)).unwrap();
+        let vocabulary = Vocabulary::of(name, ranks, Pattern::Gpt2, NormalForm::None);
+        fuzz::texts(3, |text| {
+            let count = plain::count(&vocabulary, text.as_bytes()) as usize;
+            assert_eq!(
+                count,
+                tiktoken.encode_ordinary(text).len(),
+                "{name}: {text:?}"
+            );
+        });
+    }
+}
+
+/// The npm package is tiktoken with these ranks and this pattern, on the text's NFKC.
+#[test]
+fn claude_2_counts_are_those_of_tiktoken_on_its_nfkc() {
+    let vocabulary = Vocabulary::embedded("claude-2").unwrap();
+    let ranks = vocabulary.ranks().iter();
+    let tiktoken = CoreBPE::new(
+        ranks.map(|(rank, token)| (token.to_vec(), rank)).collect(),
+        Default::default(),
+        regex_text(Pattern::Gpt2),
+    );
+    let tiktoken = tiktoken.unwrap();
+    fuzz::texts(99, |text| {
         let count = plain::count(&vocabulary, text.as_bytes()) as usize;
-        assert_eq!(count, tiktoken.encode_ordinary(text).len(), "{text:?}");
+        let normal: String = text.nfkc().collect();
+        assert_eq!(count, tiktoken.encode_ordinary(&normal).len(), "{text:?}");
     });
 }
 
