@@ -9,7 +9,9 @@
 //! - up to [`WINDOW_BYTES`], by the rule itself, several pieces at once
 //!   ([`arch`](crate::arch)): a merge is a chain of dependent steps, so one piece alone leaves
 //!   most of the core idle;
-//! - longer, in linear time: byte by byte ([`prefix`]), as long as the vocabulary is proper;
+//! - longer, in linear time, window by window with an overlap, and if the windows do not agree
+//!   there, or the piece is not at hand as a whole, byte by byte ([`prefix`]); for both the
+//!   vocabulary has to be [proper](Shared::is_proper);
 //! - for a vocabulary that is not, a heap of pairs ([`heap`]).
 //!
 //! Not here: what a piece is (the pattern's business), and what was counted before (the
@@ -27,10 +29,12 @@ pub use prefix::Endless;
 pub use shared::{Damaged, Shared};
 pub use write::write;
 
+pub(crate) use prefix::Ring;
+
 use crate::arch::{Isa, merge as kernel};
 
 /// The longest piece that is merged by the rule itself.
-pub const WINDOW_BYTES: usize = 64;
+pub const WINDOW_BYTES: usize = 62;
 
 /// What counting a long piece needs beside the vocabulary; kept by the caller between pieces.
 ///
@@ -38,7 +42,7 @@ pub const WINDOW_BYTES: usize = 64;
 /// by the longest piece.
 #[derive(Default)]
 pub struct Scratch {
-    prefix: prefix::Ring,
+    ring: Ring,
     heap: heap::Heap,
 }
 
@@ -46,11 +50,21 @@ pub struct Scratch {
 #[must_use]
 pub fn count(shared: &Shared<'_>, piece: &[u8], isa: Isa, scratch: &mut Scratch) -> u64 {
     if piece.len() <= WINDOW_BYTES {
-        u64::from(kernel::count(shared, piece, isa))
-    } else if shared.is_proper() {
-        prefix::count(shared, piece, &mut scratch.prefix)
-    } else {
-        scratch.heap.count(shared, piece)
+        return u64::from(kernel::count_one(shared, piece, isa));
+    }
+    match u32::try_from(piece.len()) {
+        Ok(length) if shared.is_proper() => {
+            let mut count = [0];
+            let ring = &mut scratch.ring;
+            kernel::count_pieces(shared, isa, piece, &[(0, length)], &mut count, ring);
+            u64::from(count[0])
+        }
+        Err(_) if shared.is_proper() => {
+            scratch.ring.clear(shared);
+            kernel::push_prefix(shared, isa, &mut scratch.ring, piece);
+            scratch.ring.count()
+        }
+        _ => scratch.heap.count(shared, piece),
     }
 }
 
@@ -86,11 +100,13 @@ pub fn count_pieces(
     scratch: &mut Scratch,
 ) {
     assert_eq!(pieces.len(), counts.len(), "a count for each piece");
-    let at = |&(start, length): &(u32, u32)| &text[start as usize..][..length as usize];
-    for (piece, count) in pieces.iter().zip(&mut *counts) {
-        if at(piece).len() > WINDOW_BYTES {
-            *count = self::count(shared, at(piece), isa, scratch) as u32;
+    kernel::count_pieces(shared, isa, text, pieces, counts, &mut scratch.ring);
+    if !shared.is_proper() {
+        for (&(start, length), count) in pieces.iter().zip(counts) {
+            if length as usize > WINDOW_BYTES {
+                let piece = &text[start as usize..][..length as usize];
+                *count = scratch.heap.count(shared, piece) as u32;
+            }
         }
     }
-    kernel::count_pieces(shared, isa, text, pieces, counts);
 }

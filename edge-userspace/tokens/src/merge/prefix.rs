@@ -12,8 +12,10 @@
 //!
 //! This needs a [proper](Shared::is_proper) vocabulary.
 
+use super::heap::Heap;
 use super::section::NONE;
-use super::{Shared, heap::Heap};
+use super::{Shared, kernel};
+use crate::arch::Isa;
 
 /// The end of a prefix: its last token, and how many tokens it has.
 #[derive(Clone, Copy)]
@@ -24,7 +26,7 @@ struct End {
 
 /// The ends of the last prefixes, as many as the longest token has bytes.
 #[derive(Default)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     ends: Vec<End>,
     /// Bytes so far.
     length: u64,
@@ -32,7 +34,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Ready for another piece.
-    fn clear(&mut self, shared: &Shared<'_>) {
+    pub(crate) fn clear(&mut self, shared: &Shared<'_>) {
         let size = (shared.longest_token_bytes() + 1).next_power_of_two();
         self.ends.clear();
         self.ends.resize(
@@ -51,23 +53,33 @@ impl Ring {
         self.ends[length as usize & (self.ends.len() - 1)]
     }
 
-    fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
+    /// More of the piece; `merged` says what two tokens merge to, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn push(
+        &mut self,
+        shared: &Shared<'_>,
+        bytes: &[u8],
+        merged: impl Fn(u32, u32) -> u32,
+    ) {
         for &byte in bytes {
             let mut last = shared.byte_ids[byte as usize];
             let mut before = self.end(self.length);
             let mut start = self.length;
-            while let Some((merged, length)) = joined(shared, before.last, last) {
-                last = merged;
+            while let Some((joined, length)) = joined(shared, before.last, last, &merged) {
+                last = joined;
                 start = start.wrapping_sub(u64::from(length));
                 before = self.end(start);
             }
             self.length += 1;
             let at = self.length as usize & (self.ends.len() - 1);
-            self.ends[at] = End {
-                last,
-                count: before.count + 1,
-            };
+            let count = before.count + 1;
+            self.ends[at] = End { last, count };
         }
+    }
+
+    /// The tokens of all so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.end(self.length).count
     }
 }
 
@@ -75,14 +87,19 @@ impl Ring {
 ///
 /// `before` is the token which the prefix ends with when all is merged.
 #[inline(always)]
-fn joined(shared: &Shared<'_>, before: u32, last: u32) -> Option<(u32, u32)> {
+fn joined(
+    shared: &Shared<'_>,
+    before: u32,
+    last: u32,
+    merged: &impl Fn(u32, u32) -> u32,
+) -> Option<(u32, u32)> {
     let (mut end, mut until) = (before, NONE);
     let mut found = None;
     if before == NONE {
         return None;
     }
     loop {
-        let merged = shared.merged(end, last);
+        let merged = merged(end, last);
         if merged < until {
             found = Some((merged, end));
         }
@@ -97,18 +114,12 @@ fn joined(shared: &Shared<'_>, before: u32, last: u32) -> Option<(u32, u32)> {
     found.map(|(merged, end)| (merged, shared.token_bytes(end)))
 }
 
-/// The tokens of one piece of any length.
-pub(super) fn count(shared: &Shared<'_>, piece: &[u8], ring: &mut Ring) -> u64 {
-    ring.clear(shared);
-    ring.push(shared, piece);
-    ring.end(ring.length).count
-}
-
 /// The tokens of a piece that arrives bit by bit and may have any length.
 ///
 /// It holds 16 bytes for each byte of the longest token. With a vocabulary that is not
 /// [proper](Shared::is_proper) it has to hold the piece.
 pub struct Endless {
+    isa: Isa,
     ring: Ring,
     whole: Vec<u8>,
 }
@@ -120,6 +131,7 @@ impl Endless {
         let mut ring = Ring::default();
         ring.clear(shared);
         Self {
+            isa: Isa::detect(),
             ring,
             whole: Vec::new(),
         }
@@ -128,7 +140,7 @@ impl Endless {
     /// More of the piece.
     pub fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
         if shared.is_proper() {
-            self.ring.push(shared, bytes);
+            kernel::push_prefix(shared, self.isa, &mut self.ring, bytes);
         } else {
             self.whole.extend_from_slice(bytes);
         }
@@ -138,7 +150,7 @@ impl Endless {
     #[must_use]
     pub fn finish(self, shared: &Shared<'_>) -> u64 {
         if shared.is_proper() {
-            self.ring.end(self.ring.length).count
+            self.ring.count()
         } else {
             Heap::default().count(shared, &self.whole)
         }

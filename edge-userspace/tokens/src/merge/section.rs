@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 0         MAGIC
-//! 1         lines of the pair table | number of ids << 32
+//! 1         lines of the pair table, a power of two | number of ids << 32
 //! 2         flags | longest token, bytes << 32
 //! 3         words in the section
 //! 4..8      zero
@@ -15,7 +15,7 @@
 //! ```
 
 /// First word of a section, with the version of the layout.
-pub const MAGIC: u64 = 0x0001_4547_5245_4d54; // "TMERGE", 1
+pub const MAGIC: u64 = 0x0002_4547_5245_4d54; // "TMERGE", 2
 /// Words before the pair table.
 pub const HEADER_WORDS: usize = 8;
 /// Entries in a line of the pair table.
@@ -24,8 +24,13 @@ pub const LINE: usize = 8;
 pub const ID_BITS: u32 = 20;
 /// No id, and the rank of two tokens that do not merge. More than any id.
 pub const NONE: u32 = (1 << ID_BITS) - 1;
-/// An entry of the pair table that holds nothing. Its left and right would be wider than ids.
+/// An entry of the pair table that holds nothing: no id is as high as [`NONE`].
 pub const EMPTY: u64 = u64::MAX;
+/// The bits of an entry above its two ids and what they merge to. They are set, but in the last
+/// entry of a line that was too small: then more of it is in the next line.
+pub const WHOLE: u64 = u64::MAX << (3 * ID_BITS);
+/// The bits of an entry that are its key.
+pub const KEY: u64 = !WHOLE & (u64::MAX << ID_BITS);
 /// How many lines a look-up reads at most. The writer makes the table so large that this holds.
 pub const PROBES: usize = 4;
 /// Flag: merging in order of rank can be undone and continued locally (see the writer).
@@ -37,15 +42,14 @@ pub const LONGEST_BYTES: usize = (1 << (32 - ID_BITS)) - 1;
 #[inline(always)]
 #[must_use]
 pub const fn key(left: u32, right: u32) -> u64 {
-    (left as u64) << ID_BITS | right as u64
+    ((left as u64) << (2 * ID_BITS)) | ((right as u64) << ID_BITS)
 }
 
-/// The line where the look-up of a key starts.
+/// The line where the look-up of a key starts; `shift` is 64 less the bits of a line's index.
 #[inline(always)]
 #[must_use]
-pub const fn line_of(key: u64, lines: u32) -> usize {
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    ((hash * lines as u64) >> 32) as usize
+pub const fn line_of(key: u64, shift: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
 /// Words of a section with so many lines and ids.

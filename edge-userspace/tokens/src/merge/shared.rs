@@ -1,7 +1,7 @@
 //! A merge section, read: the tables of one vocabulary, shared by all threads.
 
 use super::section::{
-    EMPTY, HEADER_WORDS, ID_BITS, LINE, MAGIC, NONE, PROBES, PROPER, key, line_of, words,
+    HEADER_WORDS, ID_BITS, KEY, LINE, MAGIC, NONE, PROBES, PROPER, WHOLE, key, line_of, words,
 };
 
 /// Why a merge section cannot be used.
@@ -17,7 +17,9 @@ pub struct Damaged(&'static str);
 /// an access out of bounds and never an endless loop.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
-    pub(crate) lines: &'a [[u64; LINE]],
+    lines: &'a [[u64; LINE]],
+    /// 64 less the bits of a line's index.
+    shift: u32,
     pub(crate) byte_pairs: &'a [u32; 65_536],
     pub(crate) byte_ids: &'a [u32; 256],
     halves: &'a [u32],
@@ -37,7 +39,11 @@ impl<'a> Shared<'a> {
         }
         let (lines, ids) = (header[1] as u32, (header[1] >> 32) as u32);
         let longest_bytes = (header[2] >> 32) as usize;
-        if lines == 0 || lines > 1 << 24 || !(256..NONE).contains(&ids) || longest_bytes > 1 << 20 {
+        if !lines.is_power_of_two()
+            || !(2..1 << 24).contains(&lines)
+            || !(256..NONE).contains(&ids)
+            || longest_bytes > 1 << 20
+        {
             return Err(Damaged("impossible sizes"));
         }
         let length = words(lines as usize, ids as usize);
@@ -51,6 +57,7 @@ impl<'a> Shared<'a> {
         let (byte_ids, rest) = rest.split_first_chunk().ok_or(Damaged("wrong length"))?;
         Ok(Self {
             lines,
+            shift: 64 - lines.len().trailing_zeros(),
             byte_pairs,
             byte_ids,
             halves: rest,
@@ -81,27 +88,31 @@ impl<'a> Shared<'a> {
 
     /// The line where the look-up of a key starts.
     #[inline(always)]
-    pub(crate) fn line_of(&self, key: u64) -> usize {
-        line_of(key, self.lines.len() as u32)
+    pub(crate) fn line(&self, key: u64) -> &'a [u64; LINE] {
+        &self.lines[line_of(key, self.shift)]
     }
 
     /// What two tokens merge to; [`NONE`] if they do not.
     #[inline(always)]
     pub(crate) fn merged(&self, left: u32, right: u32) -> u32 {
         let key = key(left, right);
-        let first = self.line_of(key);
-        let (before, from) = self.lines.split_at(first);
-        for entries in from.iter().chain(before).take(PROBES) {
-            for &entry in entries {
-                if entry >> ID_BITS == key {
-                    return entry as u32 & NONE;
-                }
-                if entry == EMPTY {
-                    return NONE;
-                }
+        let (before, from) = self.lines.split_at(line_of(key, self.shift));
+        for line in from.iter().chain(before).take(PROBES) {
+            if let Some(entry) = line.iter().find(|&&entry| (entry ^ key) & KEY == 0) {
+                return *entry as u32 & NONE;
+            }
+            if line[LINE - 1] & WHOLE != 0 {
+                break;
             }
         }
         NONE
+    }
+
+    /// As [`merged`](Self::merged), where a full first line is the rare case.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn merged_beyond(&self, left: u32, right: u32) -> u32 {
+        self.merged(left, right)
     }
 
     /// The right one of the two tokens that merged to this one; itself if it is a byte.

@@ -174,11 +174,6 @@ fn random_pieces_of_each_length_are_merged_by_the_rule() {
                 let count = count(&shared, &piece, isa, &mut scratch);
                 assert_eq!(count, wanted, "{} {isa} {piece:x?}", vocabulary.name);
             }
-            assert_eq!(
-                prefix::count(&shared, &piece, &mut scratch.prefix),
-                wanted,
-                "{piece:x?}"
-            );
             assert_eq!(scratch.heap.count(&shared, &piece), wanted, "{piece:x?}");
             let mut endless = Endless::new(&shared);
             let (front, back) = piece.split_at(random.below(length + 1));

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::section::{
-    EMPTY, HEADER_WORDS, ID_BITS, LINE, LONGEST_BYTES, MAGIC, NONE, PROBES, PROPER, key, line_of,
-    words,
+    EMPTY, HEADER_WORDS, ID_BITS, KEY, LINE, LONGEST_BYTES, MAGIC, NONE, PROBES, PROPER, WHOLE,
+    key, line_of, words,
 };
 
 /// Two tokens and what they merge to, by ids.
@@ -159,20 +159,26 @@ fn all_pairs<T: AsRef<[u8]>>(tokens: &[T], by_bytes: &HashMap<&[u8], u32>) -> Ve
 
 /// Lines of entries; low ranks, which are asked for most, come first in a line.
 fn pair_table(pairs: &[Pair]) -> Vec<u64> {
-    let mut lines = (pairs.len() * 10 / 32 + 8) as u32;
+    let mut lines = (pairs.len() / 4).next_power_of_two().max(2);
     'larger: loop {
-        let mut table = vec![EMPTY; lines as usize * LINE];
+        let shift = 64 - lines.trailing_zeros();
+        let mut table = vec![EMPTY; lines * LINE];
         for pair in pairs {
             let key = key(pair.left, pair.right);
-            let first = line_of(key, lines);
-            let free = (0..PROBES)
-                .map(|probe| (first + probe) % lines as usize * LINE)
-                .find_map(|line| (line..line + LINE).find(|&slot| table[slot] == EMPTY));
-            let Some(slot) = free else {
-                lines += lines / 4;
+            let first = line_of(key, shift);
+            let probed = (0..PROBES).map(|probe| (first + probe) % lines * LINE);
+            let free = |line: usize| (line..line + LINE).find(|&slot| table[slot] == EMPTY);
+            let Some((beyond, slot)) = (0..)
+                .zip(probed.clone().map(free))
+                .find(|found| found.1.is_some())
+            else {
+                lines *= 2;
                 continue 'larger;
             };
-            table[slot] = (key << ID_BITS) | u64::from(pair.merged);
+            for line in probed.take(beyond) {
+                table[line + LINE - 1] &= !WHOLE;
+            }
+            table[slot.unwrap_or_default()] = WHOLE | (key & KEY) | u64::from(pair.merged);
         }
         return table;
     }

@@ -4,7 +4,8 @@
 use std::arch::x86_64::*;
 
 use crate::arch::merge::{Vectors, entry_points};
-use crate::merge::section::{EMPTY, ID_BITS, LINE, NONE, key};
+use crate::merge::Shared;
+use crate::merge::section::{KEY, LINE, NONE, WHOLE, key};
 
 struct Avx2;
 
@@ -45,18 +46,19 @@ fn least<const LANES: usize, const N: usize>(ranks: &[u32; N]) -> u32 {
 #[target_feature(enable = "avx2,bmi1")]
 fn merged(shared: &Shared<'_>, left: u32, right: u32) -> u32 {
     let key = key(left, right);
-    let line = &shared.lines[shared.line_of(key)];
+    let line = shared.line(key);
     let wanted = _mm256_set1_epi64x(key as i64);
     let mut found = 0;
     for (half, entries) in line.as_chunks::<{ LINE / 2 }>().0.iter().enumerate() {
         // SAFETY: four entries are there.
         let entries = unsafe { _mm256_loadu_si256(entries.as_ptr().cast()) };
-        let equal = _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ ID_BITS as i32 }>(entries), wanted);
+        let differ = _mm256_xor_si256(entries, wanted);
+        let differ = _mm256_and_si256(differ, _mm256_set1_epi64x(KEY as i64));
+        let equal = _mm256_cmpeq_epi64(differ, _mm256_setzero_si256());
         found |= (_mm256_movemask_pd(_mm256_castsi256_pd(equal)) as usize) << (half * LINE / 2);
     }
-    if found == 0 && line[LINE - 1] != EMPTY {
-        // A full line may go on in the next.
-        return shared.merged(left, right);
+    if line[LINE - 1] & WHOLE == 0 && found == 0 {
+        return shared.merged_beyond(left, right);
     }
     // Without branches, as it is even odds.
     let entry = line[found.trailing_zeros() as usize % LINE] as u32 & NONE;

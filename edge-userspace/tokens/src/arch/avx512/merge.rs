@@ -3,8 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::merge::{Vectors, entry_points};
-use crate::merge::section::{EMPTY, ID_BITS, LINE, NONE, key};
+use crate::arch::merge::{POSITION_BITS, Vectors, entry_points};
+use crate::merge::Shared;
+use crate::merge::section::{KEY, LINE, NONE, WHOLE, key};
 
 struct Avx512;
 
@@ -20,6 +21,17 @@ unsafe impl Vectors for Avx512 {
     unsafe fn merged(shared: &Shared<'_>, left: u32, right: u32) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { merged(shared, left, right) }
+    }
+
+    #[inline(always)]
+    unsafe fn start<const LANES: usize, const N: usize>(
+        shared: &Shared<'_>,
+        piece: &[u8],
+        ranks: &mut [u32; N],
+        ids: &mut [u32; N],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { start::<LANES, N>(shared, piece, ranks, ids) }
     }
 }
 
@@ -55,17 +67,61 @@ fn least<const LANES: usize, const N: usize>(ranks: &[u32; N]) -> u32 {
 #[target_feature(enable = "avx2,avx512f,avx512vl")]
 fn merged(shared: &Shared<'_>, left: u32, right: u32) -> u32 {
     let key = key(left, right);
-    let line = &shared.lines[shared.line_of(key)];
+    let line = shared.line(key);
     // SAFETY: eight entries are there.
     let entries = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
-    let keys = _mm512_srli_epi64::<ID_BITS>(entries);
-    let found = _mm512_cmpeq_epi64_mask(keys, _mm512_set1_epi64(key as i64));
-    // A full line may go on in the next.
-    if found == 0 && line[LINE - 1] != EMPTY {
-        return shared.merged(left, right);
+    let differ = _mm512_xor_si512(entries, _mm512_set1_epi64(key as i64));
+    let found = _mm512_testn_epi64_mask(differ, _mm512_set1_epi64(KEY as i64));
+    if line[LINE - 1] & WHOLE == 0 && found == 0 {
+        return shared.merged_beyond(left, right);
     }
     let entry = _mm512_mask_compress_epi64(_mm512_set1_epi64(-1), found, entries);
     _mm_cvtsi128_si32(_mm512_castsi512_si128(entry)) as u32 & NONE
+}
+
+/// Sixteen bytes at a time, with those beyond the piece masked out.
+#[inline]
+#[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512vl")]
+fn start<const LANES: usize, const N: usize>(
+    shared: &Shared<'_>,
+    piece: &[u8],
+    ranks: &mut [u32; N],
+    ids: &mut [u32; N],
+) {
+    const { assert!(N > LANES && N >= 32) };
+    let none = _mm512_set1_epi32(NONE as i32);
+    let mut position = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+    ranks[0] = u32::MAX;
+    ids[0] = NONE;
+    for from in (0..LANES).step_by(16) {
+        let left = piece.len().saturating_sub(from).min(17) as u32;
+        let mask = |bytes: u32| _bzhi_u32(u32::MAX, bytes) as u16;
+        let (firsts, pairs) = (mask(left), mask(left.saturating_sub(1)));
+        let at = piece.as_ptr().wrapping_add(from);
+        // SAFETY: the mask has the bytes that are there.
+        let bytes = unsafe { _mm_maskz_loadu_epi8(firsts, at.cast()) };
+        // SAFETY: as above, one later.
+        let seconds = unsafe { _mm_maskz_loadu_epi8(pairs, at.wrapping_add(1).cast()) };
+        let bytes = _mm512_cvtepu8_epi32(bytes);
+        let two = _mm512_or_si512(bytes, _mm512_slli_epi32::<8>(_mm512_cvtepu8_epi32(seconds)));
+        // SAFETY: a byte is an index into 256 ids.
+        let token = unsafe {
+            _mm512_mask_i32gather_epi32::<4>(none, firsts, bytes, shared.byte_ids.as_ptr().cast())
+        };
+        // SAFETY: two bytes are an index into 65,536 ranks.
+        let rank = unsafe {
+            _mm512_mask_i32gather_epi32::<4>(none, pairs, two, shared.byte_pairs.as_ptr().cast())
+        };
+        let rank = _mm512_or_si512(_mm512_slli_epi32::<POSITION_BITS>(rank), position);
+        let (to_ids, to_ranks) = (&mut ids[from + 1..][..16], &mut ranks[from + 1..][..16]);
+        // SAFETY: sixteen are there.
+        unsafe { _mm512_storeu_si512(to_ids.as_mut_ptr().cast(), token) };
+        // SAFETY: sixteen are there.
+        unsafe { _mm512_storeu_si512(to_ranks.as_mut_ptr().cast(), rank) };
+        position = _mm512_add_epi32(position, _mm512_set1_epi32(16));
+    }
+    // The token that is behind a full piece.
+    ids[LANES + 1..N.min(LANES + 3)].fill(NONE);
 }
 
 entry_points!(

@@ -5,6 +5,7 @@
 )]
 
 use crate::arch::merge::{Vectors, entry_points};
+use crate::merge::Shared;
 
 struct Plain;
 
