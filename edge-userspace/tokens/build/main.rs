@@ -2,8 +2,8 @@
 
 mod lookup;
 mod merge;
-#[path = "../src/normal_form/bits.rs"]
-mod normal_form_bits;
+#[path = "../src/normal_form/kinds.rs"]
+mod normal_form_kinds;
 mod normal_forms;
 #[path = "../src/pattern/runs.rs"]
 #[rustfmt::skip]
@@ -22,7 +22,7 @@ const WATCHED: [&str; 10] = [
     "src/lookup/write.rs",
     "src/merge/section.rs",
     "src/merge/write.rs",
-    "src/normal_form/bits.rs",
+    "src/normal_form/kinds.rs",
     "src/pattern/runs.rs",
     "src/vocabulary/compact.rs",
     "src/vocabulary/ranks.rs",
@@ -39,7 +39,10 @@ fn main() {
         std::fs::write(out.join(name), table).expect("OUT_DIR can be written to");
     };
     write("classes.bin", two_stages(&classes()));
-    write("normal_forms.bin", two_stages(&normal_forms::table()));
+    for (name, form) in [("nfc", normal_forms::NFC), ("nfkc", normal_forms::NFKC)] {
+        write(&format!("{name}.bin"), two_stages(&form.kinds()));
+        write(&format!("{name}.rs"), form.alone().into_bytes());
+    }
     for name in ["cl100k_base", "o200k_base", "claude-2"] {
         let compact = std::fs::read(format!("vocabularies/{name}.bin")).expect("in the package");
         let ranks = vocabulary::Ranks::from_compact(&compact).expect("sound");

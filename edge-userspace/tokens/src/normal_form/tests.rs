@@ -1,6 +1,7 @@
 //! Against unicode-normalization's whole-text forms, which know no parts.
 
 use super::*;
+use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::canonical_combining_class;
 
 const FORMS: [NormalForm; 2] = [NormalForm::Nfc, NormalForm::Nfkc];
@@ -109,5 +110,50 @@ fn a_run_of_marks_is_exact_up_to_the_limit_and_bounded_beyond_it() {
         normalizer.push(&run(1_000_000), |_| ());
         assert!(normalizer.open.capacity() <= 8 << 10);
         assert!(normalizer.scratch.capacity() <= 16 << 10);
+    }
+}
+
+#[test]
+fn runs_that_are_cut_are_cut_alike_in_any_parts() {
+    let most = NormalForm::MOST_COMBINING;
+    // Marks of classes 10, 14, 30 and 220, which stay where they are in order, and one that
+    // composes.
+    let marks = [
+        "\u{5b0}", "\u{5b4}", "\u{64e}", "\u{327}", "\u{316}", "\u{301}",
+    ];
+    for (one, other) in marks
+        .iter()
+        .flat_map(|one| marks.map(|other| (*one, other)))
+    {
+        for before in [
+            5,
+            most - 2,
+            most - 1,
+            most,
+            2 * most - 1,
+            2 * most,
+            2 * most + 1,
+        ] {
+            for start in ["a", "\u{ff21}", ""] {
+                let text = [start, &one.repeat(before), other, one, "b"].concat();
+                for form in FORMS {
+                    let whole = form.whole(&text);
+                    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+                    let ends: Vec<usize> = ends.collect();
+                    for size in [1, 7, most - 1, most, most + 1] {
+                        let mut parts = Vec::new();
+                        let mut from = 0;
+                        for &end in ends.chunks(size).map(|chunk| &chunk[chunk.len() - 1]) {
+                            parts.push(&text[from..end]);
+                            from = end;
+                        }
+                        assert!(in_parts(form, parts) == whole, "{one:?} {before} {other:?}");
+                    }
+                    if before + 4 <= most {
+                        assert_eq!(whole, expected(form, &text));
+                    }
+                }
+            }
+        }
     }
 }

@@ -60,7 +60,7 @@ pub enum VocabularyError {
         reason: String,
     },
     /// The file is damaged: what it says does not fit together.
-    #[error("{name}: {reason}")]
+    #[error("{name}: {reason}; get the file again")]
     Damaged {
         /// Name of the vocabulary.
         name: String,
@@ -68,7 +68,7 @@ pub enum VocabularyError {
         reason: String,
     },
     /// The file is sound, but of a kind that is not counted here.
-    #[error("{name}: {what} is not supported: {found}")]
+    #[error("{name}: {what} is not supported: {found} (what is: docs/tokens.md)")]
     Unsupported {
         /// Name of the vocabulary.
         name: String,
