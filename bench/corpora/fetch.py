@@ -11,9 +11,9 @@ cannot be brought is named at the end and in the manifest; the rest is still wri
     FOLDER/texts/CATEGORY/SPLIT/HASH.txt       one document, UTF-8; SPLIT is `fit` or `held-out`
     FOLDER/texts.tsv                           category, split, file, bytes, source, path in it
 
-FOLDER is `corpora` in CARGO_TARGET_DIR or in the workspace's `target`. A source file is wholly
+FOLDER is EDGE_CORPORA, else `corpora` in CARGO_TARGET_DIR or in the workspace's `target`. A source file is wholly
 in one split, by the sha256 of its name; so is each 256 KiB part of a file larger than that.
-Documents are 256 bytes to 64 KiB, their sizes spread evenly by logarithm where a file is cut.
+Documents are 256 bytes to 48 KiB, their sizes spread evenly by logarithm where a file is cut.
 """
 import argparse
 import glob
@@ -32,8 +32,8 @@ import tarfile
 import generated
 import sources
 
-CATEGORY_BYTES = 4 << 20  # a split of a category holds at most about this much
-SMALLEST, LARGEST, PART = 256, 64 << 10, 256 << 10
+CATEGORY_BYTES = 6 << 20  # a split of a category holds at most about this much
+SMALLEST, LARGEST, PART = 256, 48 << 10, 256 << 10
 VERSION = 1
 
 
@@ -166,7 +166,7 @@ def documents(text, key):
     data = text.encode("utf-8")
     whole, at, n = len(data) <= LARGEST, 0, 0
     while at < len(data):
-        size = len(data) if whole else int(1024 * 2 ** (digest(key, n) % 6000 / 1000))
+        size = len(data) if whole else int(1024 * 2 ** (digest(key, n) % 5500 / 1000))
         end = min(len(data), at + size)
         if end < len(data):
             line = data.rfind(b"\n", at + size // 2, end)
@@ -251,8 +251,6 @@ class Corpora:
             key = f"{source}/{path}" + (f"#{i}" if len(texts) > 1 else "")
             for n, (data, split_key) in enumerate(documents(text, key)):
                 split = "held-out" if digest(split_key, "split") % 2 else "fit"
-                if category == "latin" and re.search(rb"[A-Za-z]", data) is None:
-                    continue
                 order = digest(key, n)
                 self.found.setdefault((category, split, source), []).append((order, data, path))
 
@@ -328,8 +326,9 @@ class Corpora:
 def main():
     workspace = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(workspace, "target")
+    default = os.environ.get("EDGE_CORPORA") or os.path.join(target, "corpora")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", default=os.path.join(target, "corpora"))
+    parser.add_argument("--folder", default=default)
     parser.add_argument("--force", action="store_true", help="write the texts anew although they are there")
     arguments = parser.parse_args()
     folder = os.path.abspath(arguments.folder)

@@ -12,6 +12,7 @@ SCRIPTS = {
     "hindi": [(0x0900, 0x097F)],
     "thai": [(0x0E00, 0x0E7F)],
     "russian": [(0x0400, 0x04FF)],
+    "latin": [(0x0041, 0x024F), (0x1E00, 0x1EFF), (0x2010, 0x2026)],
 }
 
 # What a category is, and its part of the declared mixture (in thousandths of the tokens).

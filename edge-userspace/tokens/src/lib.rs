@@ -6,6 +6,7 @@
 
 pub mod arch;
 mod code_points;
+pub mod estimate;
 mod exact;
 mod lookup;
 pub mod merge;

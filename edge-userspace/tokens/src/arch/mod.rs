@@ -9,7 +9,10 @@ mod avx2;
 mod avx512;
 pub(crate) mod blocks;
 pub(crate) mod merge;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
+pub(crate) mod scan;
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -25,7 +28,8 @@ pub enum Isa {
     Scalar,
     /// AVX2, BMI1 and BMI2, POPCNT, LZCNT: x86-64 since 2013 (Haswell), 2015 (Excavator).
     Avx2,
-    /// AVX-512 F, BW, VL, DQ, VBMI and VBMI2 beside AVX2: since Ice Lake (2019), Zen 4 (2022).
+    /// AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VPOPCNTDQ and GFNI beside AVX2: since Ice Lake
+    /// (2019), Zen 4 (2022).
     Avx512,
     /// NEON: every 64-bit Arm.
     Neon,
@@ -121,6 +125,8 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512vpopcntdq")
+        && is_x86_feature_detected!("gfni")
 }
 
 #[cfg(test)]

@@ -2,3 +2,4 @@
 
 pub(crate) mod blocks;
 pub(super) mod merge;
+pub(super) mod scan;

@@ -1,3 +1,4 @@
 //! Plain Rust: what the others have to equal.
 
 pub(super) mod merge;
+pub(super) mod scan;

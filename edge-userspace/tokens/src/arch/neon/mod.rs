@@ -1,0 +1,3 @@
+//! NEON.
+
+pub(super) mod scan;
