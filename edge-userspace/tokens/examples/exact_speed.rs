@@ -1,57 +1,65 @@
 //! How fast the exact counter is on files: `exact_speed VOCABULARY ISA FILE...`.
-use edge_tokens::{Counter, Isa, Vocabulary};
+//!
+//! Each file is counted in slices again and again; of each slice the shortest time stands, so
+//! that what else the machine does at the time is left out.
+
+use std::hint::black_box;
 use std::time::Instant;
 
+use edge_tokens::{Counter, Isa, Vocabulary};
+
 fn main() {
-    let a: Vec<String> = std::env::args().collect();
-    let vocabulary = Vocabulary::embedded(&a[1]).unwrap();
-    let isa = Isa::named(&a[2]).unwrap();
-    let rounds: usize = std::env::var("ROUNDS")
-        .ok()
-        .map_or(15, |r| r.parse().unwrap());
-    for file in &a[3..] {
-        let text = std::fs::read(file).unwrap();
-        let mut counter = Counter::with_isa(&vocabulary, isa).unwrap();
-        let _ = counter.count(b"x");
-        let now = Instant::now();
-        let tokens = counter.count(&text);
-        let cold = now.elapsed().as_secs_f64();
-        let mut times: Vec<f64> = (0..rounds)
-            .map(|_| {
-                let now = Instant::now();
-                assert_eq!(counter.count(&text), tokens);
-                now.elapsed().as_secs_f64()
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        let mb = text.len() as f64 / 1e6;
-        let short = |length: usize| {
-            let end = (length..)
-                .find(|&e| std::str::from_utf8(&text[..e]).is_ok())
-                .unwrap();
-            let part = &text[..end];
-            let mut counter = Counter::with_isa(&vocabulary, isa).unwrap();
-            let mut times: Vec<f64> = (0..51)
-                .map(|_| {
-                    let now = Instant::now();
-                    for _ in 0..100 {
-                        std::hint::black_box(counter.count(std::hint::black_box(part)));
-                    }
-                    now.elapsed().as_secs_f64() / 100.0 * 1e9
-                })
-                .collect();
-            times.sort_by(f64::total_cmp);
-            times[25]
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, vocabulary, isa, files @ ..] = &arguments[..] else {
+        panic!("exact_speed VOCABULARY ISA FILE...");
+    };
+    let vocabulary = Vocabulary::embedded(vocabulary).expect("a vocabulary's name");
+    let isa = Isa::named(isa).expect("a name of instructions");
+    for file in files {
+        let text = std::fs::read_to_string(file).expect("a text");
+        let mut counter =
+            Counter::with_isa(&vocabulary, isa).expect("instructions of this machine");
+        let first = best(&mut counter, &text, 32 << 10, 1);
+        let warm = best(
+            &mut counter,
+            &text,
+            32 << 10,
+            std::env::var("ROUNDS").map_or(15, |r| r.parse().expect("a number")),
+        );
+        let tokens = counter.count(text.as_bytes());
+        let short = |length| {
+            best(
+                &mut Counter::with_isa(&vocabulary, isa).expect("as above"),
+                &text[..text.floor_char_boundary(1 << 16)],
+                length,
+                30,
+            )
         };
+        let name = file.rsplit('/').next().unwrap_or(file);
         println!(
-            "{} {} {tokens} tokens, cold {:.0}, warm median {:.0}, best {:.0} MB/s; 512 {:.0} ns, 2048 {:.0} ns",
-            file.rsplit('/').next().unwrap(),
+            "{name:10} {:8} {tokens:8} first {first:5.0} warm {warm:5.0} MB/s; 512: {:4.0}, 2048: {:4.0} ns",
             text.len(),
-            mb / cold,
-            mb / times[rounds / 2],
-            mb / times[0],
-            short(512),
-            short(2048)
+            512e3 / short(512),
+            2048e3 / short(2048)
         );
     }
+}
+
+/// Megabytes a second of a text in slices.
+fn best(counter: &mut Counter, text: &str, slice: usize, rounds: usize) -> f64 {
+    let mut slices = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (one, behind) = rest.split_at(rest.floor_char_boundary(slice.max(4)));
+        slices.push((one, f64::MAX));
+        rest = behind;
+    }
+    for _ in 0..rounds {
+        for (one, time) in &mut slices {
+            let now = Instant::now();
+            black_box(counter.count(black_box(one.as_bytes())));
+            *time = time.min(now.elapsed().as_secs_f64());
+        }
+    }
+    text.len() as f64 / 1e6 / slices.iter().map(|slice| slice.1).sum::<f64>()
 }

@@ -8,6 +8,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod blocks;
+pub(crate) mod look_up;
 pub(crate) mod merge;
 #[cfg(target_arch = "aarch64")]
 mod neon;

@@ -127,12 +127,9 @@ pub(super) fn white_space(
     let before_word = lasts & !(newline >> 1) & (valid >> 1);
     // Blanks behind a line end are a piece only if no other line end follows them.
     let behind = firsts & (free << 1);
-    let mut starts = newlines | (firsts & !behind) | before_word;
-    if behind != 0 {
-        let at_end = if tail { blank & !(valid >> 1) } else { 0 };
-        starts |= behind & first_of(before_word | at_end, lasts, firsts);
-    }
-    starts
+    let at_end = if tail { blank & !(valid >> 1) } else { 0 };
+    let alone = behind & first_of(before_word | at_end, lasts, firsts);
+    newlines | (firsts & !behind) | before_word | alone
 }
 
 /// The `newline`s that follow the `other` characters without a gap.

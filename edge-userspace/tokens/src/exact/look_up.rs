@@ -1,11 +1,13 @@
-//! From the pieces of a batch to their tokens.
+//! From the pieces of a batch to their tokens: what is known at once, what the tables behind
+//! know, and the rest by merging, many at a time.
 
-use crate::arch::Isa;
 use crate::arch::blocks::Sink;
-use crate::lookup::batch::Batch;
-use crate::lookup::{KEY, Shared, Tables, hash_medium, hash_short};
+use crate::arch::{Isa, look_up as kernel};
+use crate::lookup::batch::{Batch, LONGS, MEDIUMS, ROOM, SHORTS};
+use crate::lookup::{First, Shared, Tables, hash_long, hash_medium, hash_short};
 use crate::merge;
 
+/// All that a counter looks up in, and what it has found so far.
 pub(crate) struct LookUp<'a> {
     pub(crate) shared: Shared<'a>,
     pub(crate) tables: Tables<'a>,
@@ -17,34 +19,146 @@ pub(crate) struct LookUp<'a> {
 
 impl Sink for LookUp<'_> {
     fn take(&mut self, text: &[u8], batch: &mut Batch) {
-        let mut tokens = 0;
-        for &key in &batch.short[..batch.shorts] {
-            let entry = self.tables.first[Tables::first_of(hash_short(key))];
-            tokens += if (entry ^ key) & KEY == 0 {
-                entry >> 56
-            } else {
-                self.tables.short(&self.shared, key, |piece| {
-                    merge::count(&self.merge, piece, self.isa, self.scratch)
-                })
-            };
+        kernel::take(self.isa, self, text, batch);
+    }
+}
+
+impl LookUp<'_> {
+    /// Takes a batch; `shorts` does what `kernel::shorts` says, by the best instructions, which
+    /// the rest is compiled with too.
+    #[inline(always)]
+    pub(crate) fn take_with(
+        &mut self,
+        text: &[u8],
+        batch: &mut Batch,
+        shorts: impl FnOnce(&First, &mut Batch) -> (u64, usize),
+    ) {
+        if batch.shorts > 0 {
+            let (tokens, missed) = shorts(self.tables.first, batch);
+            self.tokens += tokens;
+            self.shorts(batch, missed);
         }
-        for &key in &batch.medium[..batch.mediums] {
-            let entry = self.tables.first_medium[Tables::first_medium_of(hash_medium(key))];
-            tokens += if (entry[0] == key[0]) & ((entry[1] ^ key[1]) & KEY == 0) {
-                entry[1] >> 56
-            } else {
-                self.tables.medium(&self.shared, key, |piece| {
-                    merge::count(&self.merge, piece, self.isa, self.scratch)
-                })
-            };
+        self.mediums(batch);
+        if batch.longs > 0 {
+            self.longs(text, batch);
         }
-        for &(start, length) in &batch.long[..batch.longs] {
-            let piece = &text[start as usize..][..length as usize];
-            tokens += self.tables.long(&self.shared, piece, |piece| {
-                merge::count(&self.merge, piece, self.isa, self.scratch)
-            });
-        }
-        self.tokens += tokens;
         (batch.shorts, batch.mediums, batch.longs) = (0, 0, 0);
+    }
+
+    /// Those of up to seven bytes that the first table does not know.
+    #[inline(always)]
+    fn shorts(&mut self, batch: &mut Batch, missed: usize) {
+        let keys = &mut batch.missed[..missed];
+        for &key in &*keys {
+            let hash = hash_short(key);
+            kernel::prefetch(self.shared.short_line(hash));
+            kernel::prefetch(self.tables.short_line(hash));
+        }
+        let mut unknown = 0;
+        for i in 0..keys.len() {
+            let key = keys[i];
+            let hash = hash_short(key);
+            let entry = if self.shared.has_short(key, hash) {
+                key | 1 << 56
+            } else if let Some(entry) = self.tables.learnt_short(key, hash) {
+                entry
+            } else {
+                keys[unknown] = key;
+                unknown += 1;
+                continue;
+            };
+            self.tables.first[Tables::first_of(hash)] = entry;
+            self.tokens += entry >> 56;
+        }
+        if unknown > 0 {
+            let mut counts = [0; SHORTS + ROOM];
+            let (keys, counts) = (&keys[..unknown], &mut counts[..unknown]);
+            merge::count_keys8(&self.merge, self.isa, keys, counts);
+            for (&key, &count) in keys.iter().zip(&*counts) {
+                self.tables.learn_short(key, count);
+                self.tokens += u64::from(count);
+            }
+        }
+    }
+
+    /// Those of eight to fifteen bytes.
+    #[inline(always)]
+    fn mediums(&mut self, batch: &mut Batch) {
+        let keys = &mut batch.medium[..batch.mediums];
+        for &key in &*keys {
+            kernel::prefetch(self.tables.medium_line(hash_medium(key)));
+        }
+        let mut missed = 0;
+        for i in 0..keys.len() {
+            let key = keys[i];
+            let known = self.tables.known_medium(key, hash_medium(key));
+            self.tokens += known;
+            keys[missed] = key;
+            missed += usize::from(known == 0);
+        }
+        if missed > 0 {
+            self.missed_mediums(&mut keys[..missed]);
+        }
+    }
+
+    fn missed_mediums(&mut self, keys: &mut [[u64; 2]]) {
+        for &key in &*keys {
+            kernel::prefetch(self.shared.medium_line(hash_medium(key)));
+        }
+        let mut unknown = 0;
+        for i in 0..keys.len() {
+            let key = keys[i];
+            let hash = hash_medium(key);
+            if self.shared.has_medium(key, hash) {
+                self.tables.learn_medium(key, hash, 1);
+                self.tokens += 1;
+            } else {
+                keys[unknown] = key;
+                unknown += 1;
+            }
+        }
+        if unknown > 0 {
+            let mut counts = [0; MEDIUMS + ROOM];
+            let (keys, counts) = (&keys[..unknown], &mut counts[..unknown]);
+            merge::count_keys16(&self.merge, self.isa, keys, counts);
+            for (&key, &count) in keys.iter().zip(&*counts) {
+                self.tables.learn_medium(key, hash_medium(key), count);
+                self.tokens += u64::from(count);
+            }
+        }
+    }
+
+    /// All others.
+    #[inline(always)]
+    fn longs(&mut self, text: &[u8], batch: &mut Batch) {
+        let piece = |(start, length): (u32, u32)| &text[start as usize..][..length as usize];
+        let pieces = &mut batch.long[..batch.longs];
+        let hashes = &mut batch.found;
+        for (&place, hash) in pieces.iter().zip(&mut *hashes) {
+            *hash = hash_long(piece(place));
+            self.tables.prefetch_long(*hash, place.1 as usize);
+        }
+        let mut unknown = 0;
+        for i in 0..pieces.len() {
+            let (place, hash) = (pieces[i], hashes[i]);
+            if let Some(tokens) = self.tables.learnt_long(piece(place), hash) {
+                self.tokens += tokens;
+            } else if self.shared.has_long(piece(place), hash) {
+                self.tables.learn_long(piece(place), hash, 1);
+                self.tokens += 1;
+            } else {
+                (pieces[unknown], hashes[unknown]) = (place, hash);
+                unknown += 1;
+            }
+        }
+        if unknown > 0 {
+            let mut counts = [0; LONGS + ROOM];
+            let (pieces, counts) = (&pieces[..unknown], &mut counts[..unknown]);
+            merge::count_pieces(&self.merge, self.isa, text, pieces, counts, self.scratch);
+            for ((&place, &count), &hash) in pieces.iter().zip(&*counts).zip(&*hashes) {
+                self.tables.learn_long(piece(place), hash, u64::from(count));
+                self.tokens += u64::from(count);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 pub(crate) mod characters;
 pub(crate) mod cl100k;
 pub(crate) mod gpt2;
-mod look_up;
+pub(crate) mod look_up;
 pub(crate) mod o200k;
 mod text;
 

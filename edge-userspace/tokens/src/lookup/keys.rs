@@ -8,7 +8,9 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"lookup01");
 /// The bytes of a key in its last word; the top byte is the count.
 pub(crate) const KEY: u64 = (1 << 56) - 1;
 
-const K1: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The multiplier of [`hash_short`].
+pub(crate) const SHORT_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+const K1: u64 = SHORT_MULTIPLIER;
 const K2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// The hash of a short piece; its high bits choose the place.

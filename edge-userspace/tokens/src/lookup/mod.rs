@@ -12,16 +12,7 @@ pub(crate) mod memo;
 pub(crate) mod shared;
 mod write;
 
-pub(crate) use keys::{KEY, hash_long, hash_medium, hash_short, padded};
-pub(crate) use memo::{Memo, Tables};
+pub(crate) use keys::{KEY, SHORT_MULTIPLIER, hash_long, hash_medium, hash_short, padded};
+pub(crate) use memo::{FIRST_BITS, First, Memo, Tables};
 pub(crate) use shared::Shared;
 pub(crate) use write::write;
-
-/// The bytes of a key: all but the zeros at its end.
-pub(crate) fn unpadded(key: [u64; 2]) -> ([u8; 16], usize) {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&key[0].to_le_bytes());
-    bytes[8..].copy_from_slice(&key[1].to_le_bytes());
-    let zeros = (u128::from_le_bytes(bytes).leading_zeros() / 8) as usize;
-    (bytes, 16 - zeros)
-}

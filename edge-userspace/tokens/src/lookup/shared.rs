@@ -43,6 +43,18 @@ impl<'a> Shared<'a> {
         })
     }
 
+    /// Where a piece of up to seven bytes of that hash is.
+    #[inline(always)]
+    pub(crate) fn short_line(&self, hash: u64) -> &'a [u64; 8] {
+        &self.short[(hash >> self.short_shift) as usize]
+    }
+
+    /// Where a piece of eight to fifteen bytes of that hash is.
+    #[inline(always)]
+    pub(crate) fn medium_line(&self, hash: u64) -> &'a [u64; 8] {
+        &self.medium[(hash >> self.medium_shift) as usize]
+    }
+
     /// Whether a piece of up to seven bytes is a token.
     #[inline(always)]
     pub(crate) fn has_short(&self, key: u64, hash: u64) -> bool {

@@ -107,10 +107,94 @@ unsafe impl Vector for Block {
         unsafe { _pdep_u64(_pext_u64(selected, lasts), firsts) }
     }
 
+    // Keys of up to seven and fifteen bytes are made by moving the block's bytes in registers,
+    // all pieces of a kind at once; the stores write whole registers, what is too much is
+    // written over by the next block.
     #[inline(always)]
     unsafe fn emit(self, _text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
-        // SAFETY: the caller's promise.
-        unsafe { emit(self.0, at, starts, ends, batch) }
+        let block = self.0;
+        // SAFETY: the instructions and the room in the batch are the caller's promise.
+        unsafe {
+            // Starts with an end in the next 7, 15 bytes, and their ends.
+            let up = |word: u64, by: u32| word | (word >> by);
+            let down = |word: u64, by: u32| word | (word << by);
+            let (to_4, from_4) = (up(up(ends >> 1, 1), 2), down(down(starts << 1, 1), 2));
+            let (to_7, from_7) = (up(to_4, 3), down(from_4, 3));
+            let (to_15, from_15) = (up(up(to_4, 4), 7), down(down(from_4, 4), 7));
+            let (start_7, end_7) = (starts & to_7, ends & from_7);
+            let (start_15, end_15) = (starts & to_15 & !to_7, ends & from_15 & !from_7);
+            let (start_long, end_long) = (starts & !to_15, ends & !from_15);
+            let iota = _mm512_set_epi8(
+                63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43,
+                42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22,
+                21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
+            );
+            let in_eight = _mm512_set1_epi64(0x0706_0504_0302_0100);
+            let which_eight = _mm512_set_epi64(
+                0x0707_0707_0707_0707,
+                0x0606_0606_0606_0606,
+                0x0505_0505_0505_0505,
+                0x0404_0404_0404_0404,
+                0x0303_0303_0303_0303,
+                0x0202_0202_0202_0202,
+                0x0101_0101_0101_0101,
+                0,
+            );
+            let shorts = start_7.count_ones() as usize;
+            let first = _mm512_maskz_compress_epi8(start_7, iota);
+            let behind = _mm512_maskz_compress_epi8(end_7, iota);
+            // Three registers of them without asking; more are rare.
+            let to = batch.short.as_mut_ptr().add(batch.shorts);
+            for step in 0..3 {
+                let which = _mm512_add_epi8(which_eight, _mm512_set1_epi8(step * 8));
+                let key = keys(block, first, behind, which, in_eight);
+                _mm512_storeu_si512(to.add(step as usize * 8).cast(), key);
+            }
+            let mut done = 24;
+            while done < shorts {
+                let which = _mm512_add_epi8(which_eight, _mm512_set1_epi8(done as i8));
+                let key = keys(block, first, behind, which, in_eight);
+                _mm512_storeu_si512(to.add(done).cast(), key);
+                done += 8;
+            }
+            batch.shorts += shorts;
+            let mediums = start_15.count_ones() as usize;
+            let first = _mm512_maskz_compress_epi8(start_15, iota);
+            let behind = _mm512_maskz_compress_epi8(end_15, iota);
+            let in_sixteen = _mm512_broadcast_i32x4(_mm_set_epi64x(
+                0x0f0e_0d0c_0b0a_0908,
+                0x0706_0504_0302_0100,
+            ));
+            let which_sixteen = _mm512_set_epi64(
+                0x0303_0303_0303_0303,
+                0x0303_0303_0303_0303,
+                0x0202_0202_0202_0202,
+                0x0202_0202_0202_0202,
+                0x0101_0101_0101_0101,
+                0x0101_0101_0101_0101,
+                0,
+                0,
+            );
+            let to = batch.medium.as_mut_ptr().add(batch.mediums);
+            let key = keys(block, first, behind, which_sixteen, in_sixteen);
+            _mm512_storeu_si512(to.cast(), key);
+            if mediums > 4 {
+                let which = _mm512_add_epi8(which_sixteen, _mm512_set1_epi8(4));
+                let key = keys(block, first, behind, which, in_sixteen);
+                _mm512_storeu_si512(to.add(4).cast(), key);
+            }
+            batch.mediums += mediums;
+            // At most four of sixteen bytes.
+            let first = _mm512_castsi512_si128(_mm512_maskz_compress_epi8(start_long, iota));
+            let behind = _mm512_castsi512_si128(_mm512_maskz_compress_epi8(end_long, iota));
+            let lengths = _mm_sub_epi8(behind, first);
+            let offsets = _mm_add_epi32(_mm_cvtepu8_epi32(first), _mm_set1_epi32(at as i32));
+            let lengths = _mm_cvtepu8_epi32(lengths);
+            let to: *mut __m128i = batch.long.as_mut_ptr().add(batch.longs).cast();
+            _mm_storeu_si128(to, _mm_unpacklo_epi32(offsets, lengths));
+            _mm_storeu_si128(to.add(1), _mm_unpackhi_epi32(offsets, lengths));
+            batch.longs += start_long.count_ones() as usize;
+        }
     }
 }
 
@@ -123,6 +207,13 @@ macro_rules! enabled {
 }
 
 enabled! {
+
+/// Keys of the pieces that `which` says, each of the bytes from `first` to `behind`.
+fn keys(block: __m512i, first: __m512i, behind: __m512i, which: __m512i, within: __m512i) -> __m512i {
+    let from = _mm512_add_epi8(_mm512_permutexvar_epi8(which, first), within);
+    let inside = _mm512_cmplt_epu8_mask(from, _mm512_permutexvar_epi8(which, behind));
+    _mm512_maskz_permutexvar_epi8(inside, from, block)
+}
 
 unsafe fn load_part(at: *const u8, length: usize) -> __m512i {
     let mask = _bzhi_u64(!0, length as u32);
@@ -175,87 +266,6 @@ fn contraction(block: __m512i, any_case: bool) -> Contraction {
         l: equal(low, b'l'),
         v_or_r: equal(low, b'v') | equal(low, b'r'),
         e: equal(low, b'e'),
-    }
-}
-
-/// Keys of up to seven and fifteen bytes are made by moving the block's bytes in registers, all
-/// pieces of a kind at once; the stores write whole registers, what is too much is written over
-/// by the next block.
-unsafe fn emit(block: __m512i, at: usize, starts: u64, ends: u64, batch: &mut Batch) {
-    // Starts with an end in the next 7, 15 bytes, and their ends.
-    let up = |word: u64, by: u32| word | (word >> by);
-    let down = |word: u64, by: u32| word | (word << by);
-    let (to_4, from_4) = (up(up(ends >> 1, 1), 2), down(down(starts << 1, 1), 2));
-    let (to_7, from_7) = (up(to_4, 3), down(from_4, 3));
-    let (to_15, from_15) = (up(up(to_4, 4), 7), down(down(from_4, 4), 7));
-    let (start_7, end_7) = (starts & to_7, ends & from_7);
-    let (start_15, end_15) = (starts & to_15 & !to_7, ends & from_15 & !from_7);
-    let (start_long, end_long) = (starts & !to_15, ends & !from_15);
-    let iota = _mm512_set_epi8(
-        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42,
-        41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20,
-        19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
-    );
-    let in_eight = _mm512_set1_epi64(0x0706_0504_0302_0100);
-    let which_eight = _mm512_set_epi64(
-        0x0707_0707_0707_0707, 0x0606_0606_0606_0606, 0x0505_0505_0505_0505, 0x0404_0404_0404_0404,
-        0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0,
-    );
-    let shorts = start_7.count_ones() as usize;
-    let first = _mm512_maskz_compress_epi8(start_7, iota);
-    let behind = _mm512_maskz_compress_epi8(end_7, iota);
-    let keys = |which: __m512i, within: __m512i, first: __m512i, behind: __m512i| {
-        let from = _mm512_add_epi8(_mm512_permutexvar_epi8(which, first), within);
-        let inside = _mm512_cmplt_epu8_mask(from, _mm512_permutexvar_epi8(which, behind));
-        _mm512_maskz_permutexvar_epi8(inside, from, block)
-    };
-    let to = batch.short.as_mut_ptr();
-    let mut done = 0;
-    loop {
-        let which = _mm512_add_epi8(which_eight, _mm512_set1_epi8(done as i8));
-        let key = keys(which, in_eight, first, behind);
-        // SAFETY: the caller's promise is room for 64 keys and a register more.
-        let place = unsafe { to.add(batch.shorts + done) };
-        // SAFETY: as above.
-        unsafe { _mm512_storeu_si512(place.cast(), key) };
-        done += 8;
-        if done >= 16 && done >= shorts {
-            break;
-        }
-    }
-    batch.shorts += shorts;
-    let mediums = start_15.count_ones() as usize;
-    let first = _mm512_maskz_compress_epi8(start_15, iota);
-    let behind = _mm512_maskz_compress_epi8(end_15, iota);
-    let in_sixteen = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0f0e_0d0c_0b0a_0908, 0x0706_0504_0302_0100));
-    let which_sixteen = _mm512_set_epi64(
-        0x0303_0303_0303_0303, 0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0202_0202_0202_0202,
-        0x0101_0101_0101_0101, 0x0101_0101_0101_0101, 0, 0,
-    );
-    let to = batch.medium.as_mut_ptr();
-    let mut done = 0;
-    loop {
-        let which = _mm512_add_epi8(which_sixteen, _mm512_set1_epi8(done as i8));
-        let key = keys(which, in_sixteen, first, behind);
-        // SAFETY: as above.
-        let place = unsafe { to.add(batch.mediums + done) };
-        // SAFETY: as above.
-        unsafe { _mm512_storeu_si512(place.cast(), key) };
-        done += 4;
-        if done >= mediums {
-            break;
-        }
-    }
-    batch.mediums += mediums;
-    let (mut starts, mut ends) = (start_long, end_long);
-    while starts != 0 {
-        let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
-        if let Some(place) = batch.long.get_mut(batch.longs) {
-            *place = (at as u32 + start, end - start);
-        }
-        batch.longs += 1;
-        starts &= starts - 1;
-        ends &= ends - 1;
     }
 }
 

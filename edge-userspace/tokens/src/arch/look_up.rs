@@ -1,0 +1,53 @@
+//! The first step of a look-up, which most pieces end at.
+#![expect(
+    unsafe_code,
+    reason = "calls what the instructions have to be there for"
+)]
+
+use super::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
+use crate::exact::look_up::LookUp;
+use crate::lookup::batch::Batch;
+use crate::lookup::{First, KEY, Tables, hash_short};
+
+/// Takes a batch.
+pub(crate) fn take(isa: Isa, look_up: &mut LookUp<'_>, text: &[u8], batch: &mut Batch) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => {
+            assert!(isa.is_available(), "{isa} is not available here");
+            // SAFETY: it is available.
+            unsafe { avx512::look_up::take(look_up, text, batch) }
+        }
+        _ => look_up.take_with(text, batch, shorts),
+    }
+}
+
+/// Looks the short pieces of a batch up in the first table: their tokens, and how many it does
+/// not know, which are the first of `batch.missed` then.
+#[inline(always)]
+pub(crate) fn shorts(first: &First, batch: &mut Batch) -> (u64, usize) {
+    let (mut tokens, mut missed) = (0, 0);
+    for &key in &batch.short[..batch.shorts] {
+        let entry = first[Tables::first_of(hash_short(key))];
+        let hit = (entry ^ key) & KEY == 0;
+        tokens += if hit { entry >> 56 } else { 0 };
+        batch.missed[missed] = key;
+        missed += usize::from(!hit);
+    }
+    (tokens, missed)
+}
+
+/// Has the line of memory fetched that this starts in.
+#[inline(always)]
+pub(crate) fn prefetch<T: ?Sized>(what: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = what;
+}
