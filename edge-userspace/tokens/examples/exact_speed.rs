@@ -30,7 +30,7 @@ fn main() {
         let short = |length| {
             best(
                 &mut Counter::with_isa(&vocabulary, isa).expect("as above"),
-                &text[..text.floor_char_boundary(1 << 16)],
+                &text[..boundary(&text, 1 << 16)],
                 length,
                 30,
             )
@@ -50,7 +50,7 @@ fn best(counter: &mut Counter, text: &str, slice: usize, rounds: usize) -> f64 {
     let mut slices = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (one, behind) = rest.split_at(rest.floor_char_boundary(slice.max(4)));
+        let (one, behind) = rest.split_at(boundary(rest, slice));
         slices.push((one, f64::MAX));
         rest = behind;
     }
@@ -62,4 +62,10 @@ fn best(counter: &mut Counter, text: &str, slice: usize, rounds: usize) -> f64 {
         }
     }
     text.len() as f64 / 1e6 / slices.iter().map(|slice| slice.1).sum::<f64>()
+}
+
+/// The last place at or before `at` where a character starts; the end if that is nearer.
+fn boundary(text: &str, at: usize) -> usize {
+    let mut places = (0..=at.min(text.len())).rev();
+    places.find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }

@@ -5,6 +5,8 @@
 
 pub(crate) mod characters;
 pub(crate) mod cl100k;
+mod cuts;
+mod endless;
 pub(crate) mod gpt2;
 pub(crate) mod look_up;
 pub(crate) mod o200k;
@@ -15,11 +17,11 @@ use std::fmt;
 use look_up::LookUp;
 
 use crate::NormalForm;
-use crate::arch::{Isa, blocks};
+use crate::arch::Isa;
+use crate::arch::blocks::{self, Sink as _};
 use crate::lookup::{self, batch::Batch};
 use crate::lookup::{Memo, Shared};
 use crate::merge;
-use crate::plain;
 use crate::vocabulary::Vocabulary;
 
 pub use text::Text;
@@ -75,29 +77,76 @@ impl Counter {
     /// The tokens of a text. Special tokens in it are plain text, an invalid part of UTF-8 is
     /// U+FFFD, as `String::from_utf8_lossy` has it.
     pub fn count(&mut self, text: &[u8]) -> u64 {
-        if self.vocabulary.normal_form() != NormalForm::None && !text.is_ascii() {
-            let text = String::from_utf8_lossy(text);
-            let text = self.vocabulary.normal_form().whole(&text);
-            return self.count_normal(text.as_bytes());
+        let is_normal = self.vocabulary.normal_form() == NormalForm::None || text.is_ascii();
+        if is_normal && text.len() <= MOST_AT_ONCE {
+            let (tokens, end) = self.count_valid(text);
+            return tokens
+                + if end < text.len() {
+                    self.count_parts(&text[end..])
+                } else {
+                    0
+                };
         }
-        self.count_normal(text)
+        self.count_parts(text)
     }
 
-    /// The tokens of a text in the vocabulary's normal form.
+    /// The tokens of what needs more than to be cut into pieces: the rules for invalid UTF-8,
+    /// or a normal form.
+    #[cold]
+    fn count_parts(&mut self, text: &[u8]) -> u64 {
+        let mut whole = Text::new(self);
+        for part in text.chunks(MOST_AT_ONCE) {
+            whole.push(self, part);
+        }
+        whole.finish(self)
+    }
+
+    /// The tokens of UTF-8 in the vocabulary's normal form.
     fn count_normal(&mut self, text: &[u8]) -> u64 {
-        let mut look_up = LookUp {
-            shared: Shared::read(self.vocabulary.lookup_section()).expect("written here"),
+        let (tokens, end) = self.count_valid(text);
+        debug_assert_eq!(end, text.len(), "it is UTF-8");
+        tokens
+    }
+
+    /// The tokens up to where a piece has something in it that is no UTF-8, and where that piece
+    /// starts.
+    fn count_valid(&mut self, text: &[u8]) -> (u64, usize) {
+        let pattern = self.vocabulary.pattern();
+        let isa = self.isa;
+        let (mut look_up, batch) = self.look_up();
+        let end = blocks::pieces(isa, pattern, text, batch, &mut look_up);
+        (look_up.tokens, end)
+    }
+
+    /// The tokens of one piece.
+    fn count_piece(&mut self, piece: &[u8]) -> u64 {
+        let (mut look_up, batch) = self.look_up();
+        batch.push(piece, 0, piece.len());
+        look_up.take(piece, batch);
+        look_up.tokens
+    }
+
+    fn merge(&self) -> merge::Shared<'_> {
+        merge::Shared::read(self.vocabulary.merge_section()).expect(TESTED)
+    }
+
+    fn look_up(&mut self) -> (LookUp<'_>, &mut Batch) {
+        let look_up = LookUp {
+            shared: Shared::read(self.vocabulary.lookup_section()).expect(TESTED),
             tables: self.memo.tables(),
-            merge: merge::Shared::read(self.vocabulary.merge_section()).expect("written here"),
+            merge: merge::Shared::read(self.vocabulary.merge_section()).expect(TESTED),
             scratch: &mut self.scratch,
             isa: self.isa,
             tokens: 0,
         };
-        let pattern = self.vocabulary.pattern();
-        let end = blocks::pieces(self.isa, pattern, text, &mut self.batch, &mut look_up);
-        look_up.tokens + plain::count(&self.vocabulary, &text[end..])
+        (look_up, &mut self.batch)
     }
 }
+
+const TESTED: &str = "the sections of a vocabulary are made by this package";
+
+/// Bytes of a text that are cut into pieces in one go: offsets in it are of 32 bits.
+const MOST_AT_ONCE: usize = 1 << 30;
 
 impl fmt::Debug for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! What one counter has learnt: bounded, and written while it counts.
 
-use super::{KEY, hash_medium, hash_short};
+use super::{KEY, hash_short};
 use crate::arch::look_up as kernel;
 
 /// Entries of the first table, which the fast look-up reads alone: tokens and what is none.
@@ -181,17 +181,17 @@ impl Tables<'_> {
     #[inline(always)]
     pub(crate) fn learnt_long(&self, piece: &[u8], hash: u64) -> Option<u64> {
         match piece.len() {
-            0..=LONG_BYTES => {
+            length if length <= LONG_BYTES => {
                 let entries = self.long[(hash >> (64 - LONG_BITS)) as usize]
                     .as_chunks::<4>()
                     .0;
                 find(&padded_long::<4>(piece), entries)
             }
-            ..=LONGER_BYTES => {
+            length if length <= LONGER_BYTES => {
                 let entries = &self.longer[(hash >> (64 - LONGER_BITS)) as usize];
                 find(&padded_long::<8>(piece), entries)
             }
-            length @ ..=LONGEST_BYTES => {
+            length if length <= LONGEST_BYTES => {
                 let entries = &self.longest[(hash >> (64 - LONGEST_BITS)) as usize];
                 let head = hash << 16 | (length as u64) << 8;
                 let same = |e: &[u64; 16]| (e[0] ^ head) >> 8 == 0 && is_same(piece, e);
@@ -206,7 +206,7 @@ impl Tables<'_> {
         *self.turn = self.turn.wrapping_add(1);
         let turn = *self.turn as usize % 2;
         match piece.len() {
-            0..=LONG_BYTES => {
+            length if length <= LONG_BYTES => {
                 let line = &mut self.long[(hash >> (64 - LONG_BITS)) as usize];
                 keep(
                     padded_long::<4>(piece),
@@ -215,11 +215,11 @@ impl Tables<'_> {
                     turn,
                 );
             }
-            ..=LONGER_BYTES => {
+            length if length <= LONGER_BYTES => {
                 let entries = &mut self.longer[(hash >> (64 - LONGER_BITS)) as usize];
                 keep(padded_long::<8>(piece), tokens, entries, turn);
             }
-            length @ ..=LONGEST_BYTES => {
+            length if length <= LONGEST_BYTES => {
                 let entries = &mut self.longest[(hash >> (64 - LONGEST_BITS)) as usize];
                 let place = entries.iter().position(|e| e[0] == 0).unwrap_or(turn);
                 let entry = &mut entries[place];

@@ -122,6 +122,8 @@ pub struct Endless {
     isa: Isa,
     ring: Ring,
     whole: Vec<u8>,
+    /// What [`Endless::mark`] was called at: the tokens, or the bytes if the piece is held.
+    marked: u64,
 }
 
 impl Endless {
@@ -134,6 +136,23 @@ impl Endless {
             isa: Isa::detect(),
             ring,
             whole: Vec::new(),
+            marked: 0,
+        }
+    }
+
+    /// Marks the end of what has arrived.
+    pub fn mark(&mut self) {
+        let held = self.whole.len() as u64;
+        self.marked = held.max(self.ring.end(self.ring.length).count);
+    }
+
+    /// The tokens of what had arrived when it was marked last; none if it never was.
+    #[must_use]
+    pub fn finish_at_mark(self, shared: &Shared<'_>) -> u64 {
+        if shared.is_proper() {
+            self.marked
+        } else {
+            Heap::default().count(shared, &self.whole[..self.marked as usize])
         }
     }
 

@@ -66,7 +66,7 @@ fn shorts(first: &First, batch: &mut Batch) -> (u64, usize) {
             _mm512_storeu_si512(
                 missed.add(misses).cast(),
                 _mm512_maskz_compress_epi64(miss, key),
-            )
+            );
         };
         misses += miss.count_ones() as usize;
     }
