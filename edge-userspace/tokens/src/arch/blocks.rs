@@ -15,8 +15,9 @@
 )]
 
 use super::Isa;
+use super::scalar;
 #[cfg(target_arch = "x86_64")]
-use super::avx512;
+use super::{avx2, avx512};
 use crate::exact::characters::{Algebra, Cased, Characters, Contraction};
 use crate::exact::cl100k::{Cl100k, Llama3, Qwen2};
 use crate::exact::gpt2::Gpt2;
@@ -149,7 +150,11 @@ fn by<A: Algebra>(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: it is available.
         Isa::Avx512 => unsafe { avx512::blocks::pieces::<A>(text, pattern, batch, sink) },
-        _ => 0,
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it is available.
+        Isa::Avx2 => unsafe { avx2::blocks::pieces::<A>(text, pattern, batch, sink) },
+        // NEON has no instruction that gathers bits; words do as well.
+        _ => scalar::blocks::pieces::<A>(text, pattern, batch, sink),
     }
 }
 
@@ -479,6 +484,35 @@ fn below_lowest(word: u64) -> u64 {
 fn long_piece(text: &[u8], at: usize, pattern: Pattern) -> Option<usize> {
     let end = pattern.piece_end(text, at);
     std::str::from_utf8(&text[at..end]).is_ok().then_some(end)
+}
+
+/// Adds pieces to the batch as [`Vector::emit`] does, by loads from the text, without a branch
+/// that depends on their length.
+#[inline(always)]
+pub(crate) fn by_loads(text: &[u8], at: usize, mut starts: u64, mut ends: u64, batch: &mut Batch) {
+    while starts != 0 {
+        let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
+        let (from, length) = (at + start as usize, end - start);
+        starts &= starts - 1;
+        ends &= ends - 1;
+        let bytes = match text[from..].first_chunk::<16>() {
+            Some(bytes) => *bytes,
+            None => {
+                let mut bytes = [0; 16];
+                bytes[..text.len() - from].copy_from_slice(&text[from..]);
+                bytes
+            }
+        };
+        let [low, high] = [0, 1].map(|i| u64::from_le_bytes(bytes.as_chunks().0[i]));
+        // The lowest bytes of a word, fewer than eight.
+        let lowest = |word: u64, length: u32| word & ((1 << (8 * (length & 7))) - 1);
+        batch.short[batch.shorts] = lowest(low, length);
+        batch.shorts += usize::from(length < 8);
+        batch.medium[batch.mediums] = [low, lowest(high, length)];
+        batch.mediums += usize::from((8..16).contains(&length));
+        batch.long[batch.longs] = (from as u32, length);
+        batch.longs += usize::from(length > 15);
+    }
 }
 
 /// Pieces of a block that holds a NUL.

@@ -6,7 +6,7 @@
 
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
-use super::avx512;
+use super::{avx2, avx512};
 use crate::exact::look_up::LookUp;
 use crate::lookup::batch::Batch;
 use crate::lookup::{First, KEY, Tables, hash_short};
@@ -19,6 +19,12 @@ pub(crate) fn take(isa: Isa, look_up: &mut LookUp<'_>, text: &[u8], batch: &mut 
             assert!(isa.is_available(), "{isa} is not available here");
             // SAFETY: it is available.
             unsafe { avx512::look_up::take(look_up, text, batch) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => {
+            assert!(isa.is_available(), "{isa} is not available here");
+            // SAFETY: it is available.
+            unsafe { avx2::look_up::take(look_up, text, batch) }
         }
         _ => look_up.take_with(text, batch, shorts),
     }

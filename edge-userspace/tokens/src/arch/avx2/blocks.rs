@@ -1,0 +1,212 @@
+//! Blocks of text in two registers of 32 bytes.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "the same promise stands for each: the instructions are there"
+)]
+#![expect(
+    unsafe_code,
+    reason = "loads of vectors; the benches `tokens.*.avx2` show what they are for"
+)]
+
+use std::arch::x86_64::*;
+
+use crate::arch::blocks::{Bytes, Sink, Vector, by_loads, drive};
+use crate::exact::characters::{Algebra, Contraction};
+use crate::lookup::batch::Batch;
+use crate::pattern::Pattern;
+
+/// Cuts a text into pieces: see [`drive`].
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(crate) fn pieces<A: Algebra>(
+    text: &[u8],
+    pattern: Pattern,
+    batch: &mut Batch,
+    sink: &mut impl Sink,
+) -> usize {
+    // SAFETY: the instructions are enabled here.
+    unsafe { drive::<Block, A>(text, pattern, batch, sink) }
+}
+
+/// 64 bytes.
+#[derive(Clone, Copy)]
+struct Block(__m256i, __m256i);
+
+// SAFETY: all that is called is enabled by `pieces`, the only caller of `drive` with it.
+unsafe impl Vector for Block {
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self(
+                _mm256_loadu_si256(at.cast()),
+                _mm256_loadu_si256(at.add(32).cast()),
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(at: *const u8, length: usize) -> Self {
+        let mut bytes = [0_u8; 64];
+        // SAFETY: the caller's promise.
+        let part = unsafe { std::slice::from_raw_parts(at, length) };
+        bytes[..length].copy_from_slice(part);
+        // SAFETY: there are 64 bytes.
+        unsafe { Self::load(bytes.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(self) -> Bytes {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn equal(self, byte: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { equal(self, byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn capitals(self, letter: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        letter & !unsafe { test(self, 0x20) }
+    }
+
+    #[inline(always)]
+    unsafe fn contraction(self, any_case: bool) -> Contraction {
+        // SAFETY: the caller's promise.
+        unsafe { contraction(self, any_case) }
+    }
+
+    #[inline(always)]
+    unsafe fn continuation(self) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { continuation(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn test(self, bits: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { test(self, bits) }
+    }
+
+    #[inline(always)]
+    unsafe fn at_least(self, byte: u8) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { at_least(self, byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn deposit(word: u64, mask: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pdep_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn first_of(selected: u64, lasts: u64, firsts: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { _pdep_u64(_pext_u64(selected, lasts), firsts) }
+    }
+
+    #[inline(always)]
+    unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
+        by_loads(text, at, starts, ends, batch);
+    }
+}
+
+macro_rules! enabled {
+    ($($item:item)*) => { $(
+        #[inline]
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+        $item
+    )* };
+}
+
+enabled! {
+
+/// The highest bits of all bytes.
+fn bits(low: __m256i, high: __m256i) -> u64 {
+    let (low, high) = (_mm256_movemask_epi8(low), _mm256_movemask_epi8(high));
+    u64::from(low as u32) | u64::from(high as u32) << 32
+}
+
+fn equal(block: Block, byte: u8) -> u64 {
+    let byte = _mm256_set1_epi8(byte as i8);
+    bits(_mm256_cmpeq_epi8(block.0, byte), _mm256_cmpeq_epi8(block.1, byte))
+}
+
+fn any_of<const N: usize>(block: Block, bytes: [u8; N]) -> u64 {
+    let mut found = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for byte in bytes {
+        let byte = _mm256_set1_epi8(byte as i8);
+        found.0 = _mm256_or_si256(found.0, _mm256_cmpeq_epi8(block.0, byte));
+        found.1 = _mm256_or_si256(found.1, _mm256_cmpeq_epi8(block.1, byte));
+    }
+    bits(found.0, found.1)
+}
+
+fn test(block: Block, which: u8) -> u64 {
+    let which = _mm256_set1_epi8(which as i8);
+    let zero = _mm256_setzero_si256();
+    let unset = |half| _mm256_cmpeq_epi8(_mm256_and_si256(half, which), zero);
+    !bits(unset(block.0), unset(block.1))
+}
+
+fn at_least(block: Block, byte: u8) -> u64 {
+    let byte = _mm256_set1_epi8(byte as i8);
+    let is = |half| _mm256_cmpeq_epi8(_mm256_max_epu8(half, byte), half);
+    bits(is(block.0), is(block.1))
+}
+
+fn continuation(block: Block) -> u64 {
+    let first = _mm256_set1_epi8(0xc0_u8 as i8);
+    bits(_mm256_cmpgt_epi8(first, block.0), _mm256_cmpgt_epi8(first, block.1))
+}
+
+/// Bytes from `first` on, `count` of them.
+fn range(block: Block, first: u8, count: u8) -> u64 {
+    let (first, last) = (_mm256_set1_epi8(first as i8), _mm256_set1_epi8(count as i8 - 1));
+    let is = |half| {
+        let from = _mm256_sub_epi8(half, first);
+        _mm256_cmpeq_epi8(_mm256_min_epu8(from, last), from)
+    };
+    bits(is(block.0), is(block.1))
+}
+
+fn lower(block: Block) -> Block {
+    let bit = _mm256_set1_epi8(0x20);
+    Block(_mm256_or_si256(block.0, bit), _mm256_or_si256(block.1, bit))
+}
+
+fn bytes(block: Block) -> Bytes {
+    let newline = any_of(block, *b"\n\r");
+    let space = equal(block, b' ');
+    Bytes {
+        letter: range(lower(block), b'a', 26),
+        number: range(block, b'0', 10),
+        newline,
+        blank: (range(block, b'\t', 5) & !newline) | space,
+        space,
+        apostrophe: equal(block, b'\''),
+        high: bits(block.0, block.1),
+        nul: equal(block, 0),
+    }
+}
+
+fn contraction(block: Block, any_case: bool) -> Contraction {
+    let low = if any_case { lower(block) } else { block };
+    Contraction {
+        alone: any_of(low, *b"sdmt"),
+        l: equal(low, b'l'),
+        v_or_r: any_of(low, *b"vr"),
+        e: equal(low, b'e'),
+    }
+}
+
+}
