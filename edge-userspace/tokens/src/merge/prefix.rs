@@ -30,7 +30,27 @@ pub(crate) struct Ring {
     ends: Vec<End>,
     /// Bytes so far.
     length: u64,
+    /// The last of them, and how often it has come in a row.
+    run: (u8, u32),
+    /// What was found before in a run; empty until there is a long one.
+    known: Vec<Known>,
 }
+
+/// An answer of [`joined`], by its question: in runs of one byte they come again and again,
+/// and are dear, as all lengths of a run may be tokens.
+#[derive(Clone, Copy)]
+struct Known {
+    before: u32,
+    last: u32,
+    /// [`NONE`] if nothing.
+    merged: u32,
+    length: u32,
+}
+
+/// How many answers are kept.
+const KNOWN: usize = 1024;
+/// The run from which on they are.
+const LONG_RUN: u32 = 32;
 
 impl Ring {
     /// Ready for another piece.
@@ -45,6 +65,8 @@ impl Ring {
             },
         );
         self.length = 0;
+        self.run = (0, 0);
+        self.known.clear();
     }
 
     /// The end of the prefix of `length` bytes, if it is not further back than a token.
@@ -65,7 +87,21 @@ impl Ring {
             let mut last = shared.byte_ids[byte as usize];
             let mut before = self.end(self.length);
             let mut start = self.length;
-            while let Some((joined, length)) = joined(shared, before.last, last, &merged) {
+            let run = if byte == self.run.0 {
+                self.run.1.saturating_add(1)
+            } else {
+                1
+            };
+            self.run = (byte, run);
+            loop {
+                let joined = if run > LONG_RUN {
+                    self.again(shared, before.last, last, &merged)
+                } else {
+                    joined(shared, before.last, last, &merged)
+                };
+                let Some((joined, length)) = joined else {
+                    break;
+                };
                 last = joined;
                 start = start.wrapping_sub(u64::from(length));
                 before = self.end(start);
@@ -75,6 +111,38 @@ impl Ring {
             let count = before.count + 1;
             self.ends[at] = End { last, count };
         }
+    }
+
+    /// As [`joined`], which it may not need to ask.
+    #[inline(always)]
+    fn again(
+        &mut self,
+        shared: &Shared<'_>,
+        before: u32,
+        last: u32,
+        merged: &impl Fn(u32, u32) -> u32,
+    ) -> Option<(u32, u32)> {
+        if self.known.is_empty() {
+            let nothing = Known {
+                before: NONE,
+                last: NONE,
+                merged: NONE,
+                length: 0,
+            };
+            self.known.resize(KNOWN, nothing);
+        }
+        let hash = before.wrapping_mul(0x9e37_79b9) ^ last.wrapping_mul(0x85eb_ca6b);
+        let known = &mut self.known[(hash >> 16) as usize % KNOWN];
+        if (known.before, known.last) != (before, last) {
+            let (merged, length) = joined(shared, before, last, merged).unwrap_or((NONE, 0));
+            *known = Known {
+                before,
+                last,
+                merged,
+                length,
+            };
+        }
+        (known.merged != NONE).then_some((known.merged, known.length))
     }
 
     /// The tokens of all so far.
@@ -116,7 +184,8 @@ fn joined(
 
 /// The tokens of a piece that arrives bit by bit and may have any length.
 ///
-/// It holds 16 bytes for each byte of the longest token. With a vocabulary that is not
+/// It holds 16 bytes for each byte of the longest token, and 16 KiB while one byte
+/// repeats. With a vocabulary that is not
 /// [proper](Shared::is_proper) it has to hold the piece.
 pub struct Endless {
     isa: Isa,

@@ -127,17 +127,17 @@ impl Random {
 }
 
 #[test]
-fn the_vocabularies_are_proper_and_small() {
-    for vocabulary in vocabularies() {
-        let shared = vocabulary.shared();
-        assert!(shared.is_proper(), "{}", vocabulary.name);
-        assert!(
-            shared.bytes() < 48 * vocabulary.tokens.len(),
-            "{}",
-            shared.bytes()
-        );
-        let longest = vocabulary.tokens.iter().map(Vec::len).max().unwrap();
-        assert_eq!(shared.longest_token_bytes(), longest);
+fn the_embedded_vocabularies_are_proper_and_small() {
+    for name in crate::Vocabulary::EMBEDDED {
+        let vocabulary = crate::Vocabulary::embedded(name).unwrap();
+        let ranks = vocabulary.ranks();
+        let token = |rank| ranks.get(rank).unwrap_or_default();
+        let tokens: Vec<&[u8]> = (0..ranks.end()).map(token).collect();
+        let section = write(&tokens);
+        let shared = Shared::read(&section).unwrap();
+        assert!(shared.is_proper(), "{name}");
+        assert!(shared.bytes() < 6 << 20, "{name}: {}", shared.bytes());
+        assert_eq!(shared.longest_token_bytes(), ranks.longest_token_bytes());
     }
 }
 
@@ -182,4 +182,224 @@ fn random_pieces_of_each_length_are_merged_by_the_rule() {
             assert_eq!(endless.finish(&shared), wanted, "{piece:x?}");
         }
     }
+    not_run();
+}
+
+/// Says which instruction sets were not tried.
+fn not_run() {
+    for isa in Isa::ALL.iter().filter(|isa| !isa.is_available()) {
+        println!("skipped: {isa}, which this machine does not have");
+    }
+}
+
+#[test]
+fn pieces_in_batches_count_as_they_do_one_by_one() {
+    for vocabulary in vocabularies() {
+        let mut random = Random(11);
+        let shared = vocabulary.shared();
+        let mut scratch = Scratch::default();
+        for round in 0..400 {
+            let (mut text, mut spans, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut keys8, mut keys16) = (vec![0], vec![[0; 2]]);
+            let (mut wanted8, mut wanted16) = (vec![0], vec![0]);
+            for _ in 0..random.below(round + 2) {
+                let most = [9, 17, 33, 65, 150, 3000][random.below(6)];
+                let length = random.below(most);
+                let piece = random.piece(length, &vocabulary.tokens);
+                let count = vocabulary.reference.bpe.count(&piece);
+                if length <= 16 && !piece.contains(&0) {
+                    let mut key = [0; 16];
+                    key[..length].copy_from_slice(&piece);
+                    let (low, high) = key.split_at(8);
+                    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap());
+                    keys16.push([word(low), word(high)]);
+                    wanted16.push(count as u8);
+                    if length <= 8 {
+                        keys8.push(word(low));
+                        wanted8.push(count as u8);
+                    }
+                }
+                spans.push((text.len() as u32, length as u32));
+                text.extend_from_slice(&piece);
+                wanted.push(count as u32);
+            }
+            for isa in Isa::available() {
+                let mut counts = vec![7; wanted.len()];
+                count_pieces(&shared, isa, &text, &spans, &mut counts, &mut scratch);
+                assert_eq!(counts, wanted, "{isa} {text:x?}");
+                let mut counts = vec![7; wanted8.len()];
+                count_keys8(&shared, isa, &keys8, &mut counts);
+                assert_eq!(counts, wanted8, "{isa} {keys8:x?}");
+                let mut counts = vec![7; wanted16.len()];
+                count_keys16(&shared, isa, &keys16, &mut counts);
+                assert_eq!(counts, wanted16, "{isa} {keys16:x?}");
+            }
+        }
+    }
+    not_run();
+}
+
+#[test]
+fn long_pieces_count_as_the_reference_counts_them() {
+    let ones = [
+        "a",
+        "^",
+        "_",
+        "=",
+        " ",
+        "\n",
+        "\0",
+        "\u{1f600}",
+        "\u{301}",
+        "\u{200d}",
+    ];
+    for vocabulary in vocabularies() {
+        let mut random = Random(13);
+        let shared = vocabulary.shared();
+        let mut scratch = Scratch::default();
+        let mut pieces: Vec<Vec<u8>> = ones
+            .iter()
+            .flat_map(|one| [one.repeat(30_001), one.repeat(1_000_000 / one.len())])
+            .map(String::into_bytes)
+            .collect();
+        for length in [1_000, 1_023, 1_024, 1_025, 2_000, 33_000, 40_000, 1_000_000] {
+            pieces.extend((0..12).map(|_| random.piece(length, &vocabulary.tokens)));
+        }
+        for piece in &pieces {
+            let wanted = vocabulary.reference.bpe.count(piece) as u64;
+            let about = || (vocabulary.name, piece.len(), piece[..40].to_vec());
+            let mut endless = Endless::new(&shared);
+            for chunk in piece.chunks(1 + random.below(2_000)) {
+                endless.push(&shared, chunk);
+            }
+            assert_eq!(endless.finish(&shared), wanted, "{:x?}", about());
+            for isa in Isa::available() {
+                let count = count(&shared, piece, isa, &mut scratch);
+                assert_eq!(count, wanted, "{isa} {:x?}", about());
+            }
+        }
+    }
+    not_run();
+}
+
+#[test]
+fn a_piece_counts_as_tiktoken_counts_it() {
+    let reference = tiktoken_rs::cl100k_base_singleton();
+    let vocabulary = &vocabularies()[0];
+    let shared = vocabulary.shared();
+    let mut random = Random(17);
+    let mut scratch = Scratch::default();
+    for length in (1..=200).cycle().take(2_000) {
+        // Letters are one piece, so the pattern has no say.
+        let piece: String = (0..length)
+            .map(|_| char::from(b'a' + random.below(26) as u8))
+            .collect();
+        let wanted = reference.encode_ordinary(&piece).len() as u64;
+        for isa in Isa::available() {
+            assert_eq!(
+                count(&shared, piece.as_bytes(), isa, &mut scratch),
+                wanted,
+                "{piece}"
+            );
+        }
+    }
+}
+
+/// Tokens of which one arises only by way of a token of a higher rank.
+fn improper() -> Vec<Vec<u8>> {
+    let bytes = (0..=255).map(|byte| vec![byte]);
+    let words = [
+        "abcd", "ab", "cd", "bc", "abab", "ababab", "aab", "bb", "cdcd", "dab",
+    ];
+    bytes
+        .chain(words.map(|word| word.as_bytes().to_vec()))
+        .collect()
+}
+
+#[test]
+fn a_vocabulary_that_is_not_proper_is_counted_by_the_rule_all_the_same() {
+    let tokens = improper();
+    let section = write(&tokens);
+    let shared = Shared::read(&section).unwrap();
+    assert!(!shared.is_proper());
+    let vocabulary = Vocabulary {
+        name: "improper",
+        ranks: tokens.iter().cloned().zip(0..).collect(),
+        tokens: Vec::new(),
+        section: section.clone(),
+        reference: bpe_openai::cl100k_base(),
+    };
+    let mut random = Random(19);
+    let mut scratch = Scratch::default();
+    for length in (0..=200).cycle().take(4_000) {
+        let piece: Vec<u8> = (0..length).map(|_| b'a' + random.below(4) as u8).collect();
+        let wanted = vocabulary.by_the_rule(&piece);
+        for isa in Isa::available() {
+            assert_eq!(
+                count(&shared, &piece, isa, &mut scratch),
+                wanted,
+                "{piece:?}"
+            );
+            let mut counts = [0];
+            let spans = [(0, length as u32)];
+            count_pieces(&shared, isa, &piece, &spans, &mut counts, &mut scratch);
+            assert_eq!(u64::from(counts[0]), wanted, "{piece:?}");
+        }
+        let mut endless = Endless::new(&shared);
+        endless.push(&shared, &piece);
+        assert_eq!(endless.finish(&shared), wanted, "{piece:?}");
+    }
+}
+
+#[test]
+fn a_damaged_section_is_refused_or_gives_some_count() {
+    let section = write(&improper());
+    for length in [0, 1, section::HEADER_WORDS, section.len() - 1] {
+        assert!(Shared::read(&section[..length]).is_err());
+    }
+    let mut longer = section.clone();
+    longer.push(0);
+    assert!(Shared::read(&longer).is_err());
+
+    let proper: Vec<Vec<u8>> = (0..=255)
+        .map(|byte| vec![byte])
+        .chain([b"ab".to_vec(), b"abc".to_vec()])
+        .collect();
+    let mut random = Random(23);
+    let mut scratch = Scratch::default();
+    let mut read = 0;
+    for section in [section, write(&proper)] {
+        for _ in 0..2_000 {
+            let mut damaged = section.clone();
+            for _ in 0..1 + random.below(40) {
+                // Half of it where the pairs are, as most of the rest is never looked at.
+                let bound = if random.below(2) == 0 {
+                    32
+                } else {
+                    damaged.len()
+                };
+                let at = random.below(bound);
+                damaged[at] = [
+                    random.next(),
+                    0,
+                    u64::MAX,
+                    damaged[at] ^ 1 << random.below(64),
+                ][random.below(4)];
+            }
+            let Ok(shared) = Shared::read(&damaged) else {
+                continue;
+            };
+            read += 1;
+            let length = random.below(1_500);
+            let piece: Vec<u8> = (0..length).map(|_| b'a' + random.below(4) as u8).collect();
+            for isa in Isa::available() {
+                let _some = count(&shared, &piece, isa, &mut scratch);
+                let _some = count(&shared, &piece[..length.min(40)], isa, &mut scratch);
+            }
+            let mut endless = Endless::new(&shared);
+            endless.push(&shared, &piece);
+            let _some = endless.finish(&shared);
+        }
+    }
+    assert!(read > 100, "most were refused: {read}");
 }

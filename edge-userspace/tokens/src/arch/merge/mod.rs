@@ -13,7 +13,7 @@ mod streams;
 mod turns;
 mod work;
 
-use streams::Streams;
+use streams::{GIANT_BYTES, NOT_JOINED, Streams, giant};
 pub(super) use turns::{POSITION_BITS, Vectors};
 use turns::{alone, take_turns};
 use work::{Keys8, Keys16, Spans};
@@ -120,9 +120,24 @@ pub(super) unsafe fn spans<V: Vectors>(
         unsafe { take_turns::<V, _, 64, 80>(shared, class!(32, WINDOW_BYTES as u32)) }
     }
     if lengths[3] && shared.is_proper() {
-        let long = Streams::new(class!(WINDOW_BYTES as u32, u32::MAX), ring);
+        let mut streams = Default::default();
+        let long = class!(WINDOW_BYTES as u32, GIANT_BYTES as u32 - 1);
         // SAFETY: the caller's promise.
-        unsafe { take_turns::<V, _, 64, 80>(shared, long) }
+        unsafe { take_turns::<V, _, 64, 80>(shared, Streams::new(long, &mut streams)) };
+        for (&(start, length), count) in spans.iter().zip(counts) {
+            let piece = &text[start as usize..][..length as usize];
+            if piece.len() >= GIANT_BYTES {
+                // SAFETY: the caller's promise.
+                let tokens = unsafe { giant::<V>(shared, piece) };
+                *count = tokens.map_or(NOT_JOINED, |tokens| tokens as u32);
+            }
+            if piece.len() > WINDOW_BYTES && *count == NOT_JOINED {
+                ring.clear(shared);
+                // SAFETY: the caller's promise.
+                unsafe { prefix::<V>(shared, ring, piece) };
+                *count = ring.count() as u32;
+            }
+        }
     }
 }
 

@@ -99,10 +99,10 @@ impl<const N: usize> Slot<N> {
     /// How many tokens it has.
     #[inline(always)]
     pub(super) fn count(&self) -> u32 {
-        self.live.count_ones() - 2
+        self.live.count_ones().saturating_sub(2)
     }
 
-    /// One merge, or none if nothing merges.
+    /// One merge, or none if nothing merges: so often at most as the piece has bytes.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
@@ -115,6 +115,12 @@ impl<const N: usize> Slot<N> {
         }
         let index = |position: u32| position as usize & Self::POSITION;
         let (at, merged) = (least & 63, least >> POSITION_BITS);
+        // With damaged tables this might not be a token with another behind it: then no merge
+        // would bring the end nearer.
+        let from = self.live >> at;
+        if from & 1 == 0 || from == 1 {
+            return false;
+        }
         let after = self.live & (!1 << at);
         let following = after & after.wrapping_sub(1);
         let before = self.live & !(u64::MAX << at);
