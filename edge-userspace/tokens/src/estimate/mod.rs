@@ -12,6 +12,7 @@
 
 pub(crate) mod algebra;
 mod bound;
+pub mod calibrate;
 pub(crate) mod classes;
 mod estimator;
 mod segment;
