@@ -6,7 +6,7 @@
 //! [`ClientHello::consume`]). It gives no verdict before the last byte of the hello is in
 //! sight. Extensions may come in any order; unknown ones are skipped by length.
 //!
-//! The shape is for the BPF verifier: one bounded loop, one item a turn, state in memory
+//! The shape is for the BPF verifier: one bounded loop, an item or a few a turn, state in memory
 //! behind [`Source::fence`], so that every turn looks like the one before.
 //!
 //! Not here: reassembly of TLS records (a hello in several is reported as such), and
@@ -16,6 +16,9 @@ use crate::token::{NAME_LEN, PREFIX, TEXT_LEN, Text, Token};
 
 /// Bytes by offset. Offset 0 is the first byte that the scanner has not consumed.
 pub trait Source {
+    /// How many extensions are read in one turn when no other item lies between them. More
+    /// are quicker where the scan's state lies in memory, and more for a verifier to walk.
+    const EXTENSIONS_A_TURN: u32 = 1;
     /// How many bytes there are.
     fn len(&self) -> u32;
     /// The byte at `at`, if it is there.
@@ -413,30 +416,57 @@ impl ClientHello {
 
     #[inline(always)]
     fn extension<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        if self.at == self.end {
-            return Err(self.finish(source));
+        // Where the next begins need not go by way of memory.
+        let (mut at, end, mut items) = (self.at, self.end, self.items);
+        let mut run = 0;
+        while run < S::EXTENSIONS_A_TURN {
+            run += 1;
+            if at == end {
+                self.at = at;
+                return Err(self.finish(source));
+            }
+            if at + 4 > end {
+                return Err(Scanned::Malformed);
+            }
+            let Some(header) = source.be32(at) else {
+                self.at = at;
+                self.items = items;
+                return Err(Scanned::Incomplete);
+            };
+            items += 1;
+            if items > MAX_ITEMS {
+                self.at = at;
+                return Err(Scanned::TooLong);
+            }
+            let length = header & 0xffff;
+            if header >> 16 == EXTENSION_ALPN {
+                self.at = at + 4;
+                self.items = items;
+                return self.alpn(length);
+            }
+            at += 4 + length;
+            if at > end {
+                return Err(Scanned::Malformed);
+            }
         }
-        if self.at + 4 > self.end {
+        self.at = at;
+        self.items = items;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn alpn(&mut self, length: u32) -> Turn {
+        if self.flags & SAW_ALPN != 0 {
+            // RFC 8446 section 4.2: no two extensions of one type.
             return Err(Scanned::Malformed);
         }
-        let header = source.be32(self.at).ok_or(Scanned::Incomplete)?;
-        let length = header & 0xffff;
-        self.count_item()?;
-        if header >> 16 == EXTENSION_ALPN {
-            if self.flags & SAW_ALPN != 0 {
-                // RFC 8446 section 4.2: no two extensions of one type.
-                return Err(Scanned::Malformed);
-            }
-            self.flags |= SAW_ALPN;
-            self.names_end = self.at + 4 + length;
-            if self.names_end > self.end {
-                return Err(Scanned::Malformed);
-            }
-            self.at += 4;
-            self.phase = phase::NAMES;
-            return Ok(());
+        self.flags |= SAW_ALPN;
+        self.names_end = self.at + length;
+        if self.names_end > self.end {
+            return Err(Scanned::Malformed);
         }
-        self.skip(4 + length)
+        self.phase = phase::NAMES;
+        Ok(())
     }
 
     #[inline(always)]

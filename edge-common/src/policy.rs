@@ -356,14 +356,15 @@ pub struct Settings {
     /// 1: on some ports a PROXY protocol header may come first.
     pub has_proxied_ports: u32,
     /// Where the kernel's `tcp_request_sock` keeps the client's and the server's initial
-    /// sequence numbers, and `tcp_sock` the next number expected, bytes; 0: not known.
+    /// sequence numbers, bytes; 0: not known.
     pub request_rcv_isn_at: u32,
     /// See above.
     pub request_snt_isn_at: u32,
-    /// See above.
-    pub socket_rcv_nxt_at: u32,
-    /// Always 0.
-    pub padding: u32,
+    /// Another number whenever the addresses that the edge listens on have changed, never 0:
+    /// what the program remembers of them is good as long as this is the same.
+    pub addresses_version: u32,
+    /// 1: on some interfaces rejects are left to userspace.
+    pub has_unanswered: u32,
 }
 
 /// The kernel's idea of wall-clock time, refreshed with every heartbeat of the daemon.
@@ -384,7 +385,8 @@ const _: () = {
     assert!(size_of::<Settings>() == 104 && align_of::<Settings>() == 8);
     assert!(offset_of!(Settings, legacy_rate) == 24 && offset_of!(Settings, window_back_s) == 40);
     assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, has_proxied_ports) == 84);
-    assert!(offset_of!(Settings, padding) == 100);
+    assert!(offset_of!(Settings, addresses_version) == 96);
+    assert!(offset_of!(Settings, has_unanswered) == 100);
     assert!(size_of::<Clock>() == 16 && offset_of!(Clock, heartbeat_ns) == 8);
     let mut i = 0;
     while i < Reason::ALL.len() {

@@ -5,7 +5,8 @@ mod common;
 
 use common::made::Hello;
 use common::{Offer, Oracle, TOKEN, oracle, scan};
-use edge_common::client_hello::{ClientHello, MAX_ITEMS, STEP_TURNS, Scanned};
+use edge_common::client_hello::{ClientHello, MAX_ITEMS, STEP_TURNS, Scanned, Source};
+use edge_common::token::Text;
 
 /// Scans a hello with these names and holds it against rustls and the protocol's words.
 fn offer(names: &[&[u8]]) -> Offer {
@@ -228,6 +229,62 @@ fn going_on_after_too_long_counts_no_token_twice() {
             (scanned, hello.token_count()),
             (Scanned::Found, names as u32)
         );
+    }
+}
+
+/// The first bytes of a hello, of which several extensions are read in a turn.
+struct InRuns<'a>(&'a [u8]);
+
+impl Source for InRuns<'_> {
+    const EXTENSIONS_A_TURN: u32 = 4;
+
+    fn len(&self) -> u32 {
+        Source::len(self.0)
+    }
+    fn u8(&self, at: u32) -> Option<u8> {
+        self.0.u8(at)
+    }
+    fn be16(&self, at: u32) -> Option<u16> {
+        self.0.be16(at)
+    }
+    fn be32(&self, at: u32) -> Option<u32> {
+        self.0.be32(at)
+    }
+    fn le64(&self, at: u32) -> Option<u64> {
+        self.0.le64(at)
+    }
+    fn text(&self, at: u32) -> Option<Text> {
+        self.0.text(at)
+    }
+}
+
+#[test]
+fn several_extensions_in_a_turn_come_to_the_same() {
+    for (extensions, names) in [(0, 1), (4, 1), (7, 3), (60, 100), (31, 31), (240, 1)] {
+        let (bytes, _) = crowded(extensions, names);
+        // To every length, as if the rest were still to come, and in both ways from there.
+        for cut in 0..=bytes.len() {
+            let part = &bytes[..cut];
+            let mut one_by_one = ClientHello::at_record();
+            let mut in_runs = ClientHello::at_record();
+            let scanned = one_by_one.advance(part);
+            assert_eq!(
+                in_runs.advance(&InRuns(part)),
+                scanned,
+                "{extensions}, {cut}"
+            );
+            if scanned == Scanned::Incomplete {
+                assert_eq!(in_runs, one_by_one, "{extensions}, {names}, {cut}");
+                assert_eq!(
+                    in_runs.advance(&InRuns(&bytes)),
+                    one_by_one.advance(&bytes[..])
+                );
+            }
+            assert_eq!(
+                Offer::seen(scanned, &in_runs),
+                Offer::seen(scanned, &one_by_one)
+            );
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn answer(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
         errand => {
             if errand == REFUSE {
                 events::rejected(scratch);
-            } else if !events::may_answer_again(maps::monotonic_ns()) {
+            } else if !events::may_answer_again(maps::monotonic_ns(scratch)) {
                 // What goes on sending gets no more answers than others.
                 count(Counter::AnsweredDrop as u32);
                 return XDP_DROP;

@@ -15,9 +15,9 @@ use crate::scratch::{NO_WAY, Scratch};
 /// A holder is done within some fifty nanoseconds.
 const LOCK_TURNS: u32 = 24;
 /// An entry of this age, nanoseconds, is missed by nobody.
-const FORGOTTEN_NS: u64 = 60_000_000_000;
+const FORGOTTEN_NS: i64 = 60_000_000_000;
 /// In this time, nanoseconds, the daemon has looked after a refused connection.
-const SETTLED_NS: u64 = 1_000_000_000;
+const SETTLED_NS: i64 = 1_000_000_000;
 /// Words of a slot, and of the part before the scan.
 const SLOT_WORDS: usize = size_of::<FlowSlot>() / 8;
 const HEAD_WORDS: usize = core::mem::offset_of!(FlowSlot, hello) / 8;
@@ -133,13 +133,13 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Un
             let old = slot.cast::<FlowSlot>();
             // SAFETY: the slot is a map's value.
             let began_ns = unsafe { (&raw const (*old).began_ns).read_volatile() };
-            if scratch.monotonic_ns.wrapping_sub(began_ns) < FORGOTTEN_NS {
+            if age(scratch.monotonic_ns, began_ns) < FORGOTTEN_NS {
                 // SAFETY: as above.
                 evicted = unsafe { (&raw const (*old).state).read_volatile() };
             }
             // SAFETY: as above.
             let judged_ns = unsafe { (&raw const (*old).judged_ns).read_volatile() };
-            is_settled = scratch.monotonic_ns.wrapping_sub(judged_ns) >= SETTLED_NS;
+            is_settled = age(scratch.monotonic_ns, judged_ns) >= SETTLED_NS;
         }
         if evicted == state::REJECTED && !is_settled {
             unlock(set, held);
@@ -209,6 +209,12 @@ fn slot(set: u32, way: u32) -> Option<*mut u64> {
         return None;
     }
     Some(FLOW_SLOTS.get_ptr_mut(set * WAYS + way)?.cast())
+}
+
+/// Below 0 when another CPU's clock was a tick ahead.
+#[inline(always)]
+fn age(now_ns: u64, then_ns: u64) -> i64 {
+    now_ns.wrapping_sub(then_ns) as i64
 }
 
 /// The place that is free, or was touched longest ago.

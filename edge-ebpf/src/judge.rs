@@ -27,7 +27,7 @@ const CHARGE_TURNS: u32 = 4;
 /// Judges, records, counts. Whether the packet is to be answered.
 #[inline(always)]
 pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> bool {
-    scratch.monotonic_ns = maps::monotonic_ns();
+    scratch.monotonic_ns = maps::monotonic_ns(scratch);
     let token = if scratch.outcome == Outcome::Found as u32 {
         scratch.record.hello.token()
     } else {
@@ -40,7 +40,10 @@ pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings
     // By way of memory: the verifier would walk the rest once for each reason.
     scratch.record.reason = decide(scratch, settings, token) as u32;
     packet::forget(scratch);
-    if Reason::rejects(scratch.record.reason) && maps::is_unanswered(ctx.ingress_ifindex() as u32) {
+    if Reason::rejects(scratch.record.reason)
+        && settings.has_unanswered != 0
+        && maps::is_unanswered(ctx.ingress_ifindex() as u32)
+    {
         scratch.record.reason = Reason::TagStripped as u32;
     }
     packet::forget(scratch);

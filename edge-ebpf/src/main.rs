@@ -181,7 +181,7 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
     {
         scratch.rate_by = RateBy::Nobody as u32;
     }
-    let source = source::Payload::new(ctx, scratch);
+    let source = source::Payload::of(ctx, scratch);
     let may_begin = match source.first_two() {
         Some(first) => begins(first, scratch.payload_bytes),
         // Not in sight: it may be anything.
@@ -203,19 +203,18 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
     }
     connected(ctx, scratch, settings)?;
     begin(scratch);
-    let source = source::Payload::new(ctx, scratch);
+    let source = source::Payload::of(ctx, scratch);
     scratch.record.hello.restart(&source);
     match scratch.record.hello.step(&source) {
         Scanned::NotTls => Err(Reason::NotHello),
         Scanned::Incomplete | Scanned::Paused => Ok(Next::Scan),
         scanned => {
-            scratch.outcome =
-                if packet::frame_bytes(ctx) < scratch.payload_at + scratch.payload_bytes {
-                    // It skipped to an end that the frame does not have.
-                    Outcome::NotLinear as u32
-                } else {
-                    Outcome::of(scanned) as u32
-                };
+            scratch.outcome = if !packet::has(ctx, scratch.payload_at + scratch.payload_bytes) {
+                // It skipped to an end that the frame does not have.
+                Outcome::NotLinear as u32
+            } else {
+                Outcome::of(scanned) as u32
+            };
             Ok(Next::Judge)
         }
     }
@@ -230,7 +229,7 @@ fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Re
     }
     // First: the look-up would find a listener on the wildcard address for whatever address
     // the packet goes to.
-    if !maps::is_listening(&scratch.record.flow) {
+    if !maps::is_listening(scratch, settings) {
         return Err(Reason::NoListener);
     }
     match connection::look(ctx, scratch, settings) {
@@ -262,6 +261,7 @@ fn begin(scratch: &mut Scratch) {
     scratch.record.padding = 0;
     packet::forget(scratch);
     scratch.record.judged_ns = 0;
+    packet::forget(scratch);
     scratch.record.key_id = KeyId(0);
     packet::forget(scratch);
     scratch.loaded = 0;

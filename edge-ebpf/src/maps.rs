@@ -3,12 +3,12 @@
 use aya_ebpf::{
     EbpfContext as _,
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
-    helpers::generated::{bpf_ktime_get_coarse_ns, bpf_tail_call},
+    helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns, bpf_tail_call},
     macros::map,
     maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf},
     programs::XdpContext,
 };
-use edge_common::flow::{FlowKey, FlowSet, FlowSlot};
+use edge_common::flow::{FlowSet, FlowSlot};
 use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
 use edge_common::rehearsal::{FORGETTING_SETS, Rehearsal};
@@ -182,15 +182,28 @@ pub(crate) fn proxied(port: u16) -> bool {
 
 /// Whether the edge listens where the packet goes to. A port alone does not tell: it may be
 /// another server's, of this host or of one behind it.
+///
+/// The last that was ours is remembered: most packets go where the one before went, and a
+/// look into a hash map costs more than all else that is asked here.
 #[inline(always)]
-pub(crate) fn is_listening(flow: &FlowKey) -> bool {
-    let [a, b, c, d] = flow.server;
-    // SAFETY: only whether there is an entry is asked.
-    unsafe {
-        ADDRESSES
-            .get([a, b, c, d, u32::from(flow.server_port_be)])
-            .is_some()
+pub(crate) fn is_listening(scratch: &mut Scratch, settings: &Settings) -> bool {
+    // Before the look: what is found is of this version or a later one.
+    // SAFETY: a word of the map's value, which the daemon may write at any time.
+    let version = unsafe { (&raw const settings.addresses_version).read_volatile() };
+    let [a, b, c, d] = scratch.record.flow.server;
+    let port = u32::from(scratch.record.flow.server_port_be);
+    let ours = &scratch.ours;
+    let differ = (ours[0] ^ a) | (ours[1] ^ b) | (ours[2] ^ c) | (ours[3] ^ d) | (ours[4] ^ port);
+    if differ | (scratch.ours_version ^ version) == 0 {
+        return true;
     }
+    // SAFETY: only whether there is an entry is asked.
+    if unsafe { ADDRESSES.get([a, b, c, d, port]).is_none() } {
+        return false;
+    }
+    scratch.ours = [a, b, c, d, port];
+    scratch.ours_version = version;
+    true
 }
 
 #[inline(always)]
@@ -236,10 +249,19 @@ pub(crate) fn words_from(words: *mut u64, number: usize) -> *mut u64 {
 }
 
 /// CLOCK_MONOTONIC, coarse, nanoseconds.
+///
+/// That clock moves with the kernel's tick, whose number is read without a call: within a
+/// tick it is asked once. Asked just as the tick comes it may lag by one more.
 #[inline(always)]
-pub(crate) fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns(scratch: &mut Scratch) -> u64 {
     // SAFETY: takes nothing, returns a number.
-    unsafe { bpf_ktime_get_coarse_ns() }
+    let tick = unsafe { bpf_jiffies64() };
+    if tick != scratch.tick {
+        // SAFETY: as above.
+        scratch.tick_ns = unsafe { bpf_ktime_get_coarse_ns() };
+        scratch.tick = tick;
+    }
+    scratch.tick_ns
 }
 
 /// The clock, or nothing when the daemon's heartbeat is too old.

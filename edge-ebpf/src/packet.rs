@@ -267,6 +267,13 @@ pub(crate) fn frame_bytes(ctx: &XdpContext) -> u32 {
     unsafe { bpf_xdp_get_buff_len(ctx.as_ptr().cast()) as u32 }
 }
 
+/// Whether the frame has as many bytes. Nearly every one has them in sight, without a call.
+#[inline(always)]
+pub(crate) fn has(ctx: &XdpContext, bytes: u32) -> bool {
+    let behind = start(ctx) + (opaque(u64::from(bytes)) & 0x7fff) as usize;
+    (bytes <= 0x7fff && behind <= end(ctx)) || frame_bytes(ctx) >= bytes
+}
+
 // The packet is read and written as volatile: the compiler must not merge, widen or move
 // accesses away from the bounds check that the verifier ties them to.
 

@@ -14,7 +14,7 @@ use edge_common::prefix;
 use crate::maps::Next;
 use crate::packet::{self, opaque};
 use crate::scratch::{Outcome, RateBy, Scratch};
-use crate::source::Buffer;
+use crate::source::{Buffer, Bytes};
 use crate::{Step, begins, connected};
 
 /// Section 2.1: the longest header of version 1 with its end of line, bytes.
@@ -52,7 +52,7 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
     if unsafe { bpf_xdp_load_bytes(ctx.as_ptr().cast(), scratch.payload_at, to, count) } != 0 {
         return Err(Reason::NotHello);
     }
-    let source = Buffer::new(scratch, count);
+    let source = Buffer::of(scratch, count);
     let header_bytes = match (source.le64(0), source.be16(8), source.be16(10)) {
         (Some(head), Some(high), Some(low))
             if (head, u32::from(high) << 16 | u32::from(low)) == V2_SIGNATURE =>
@@ -77,7 +77,7 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
     // A header alone in its segment is a hello of which nothing has come yet.
     connected(ctx, scratch, settings)?;
     crate::begin(scratch);
-    let source = Buffer::new(scratch, 0);
+    let source = Buffer::of(scratch, 0);
     scratch.record.hello.restart(&source);
     scratch.loaded = header_bytes;
     Ok(Next::Scan)
@@ -85,7 +85,7 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
 
 /// The header's length, if it is all in this segment.
 #[inline(always)]
-fn version_1(scratch: &Scratch, source: &Buffer) -> Option<u32> {
+fn version_1(scratch: &Scratch, source: &Bytes<Buffer>) -> Option<u32> {
     let mut at = 0;
     while at < MAX_V1_BYTES {
         if source.u8(at)? == b'\n' {
@@ -100,7 +100,7 @@ fn version_1(scratch: &Scratch, source: &Buffer) -> Option<u32> {
 /// The header's length, if it is all in this segment; the client's prefix into the scratch
 /// memory.
 #[inline(always)]
-fn version_2(scratch: &mut Scratch, source: &Buffer) -> Option<u32> {
+fn version_2(scratch: &mut Scratch, source: &Bytes<Buffer>) -> Option<u32> {
     let bytes = V2_FIXED_BYTES + u32::from(source.be16(14)?);
     if bytes > scratch.payload_bytes {
         return None;

@@ -30,7 +30,7 @@ pub(crate) fn chunk(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
         return give_up(scratch, Outcome::NotLinear);
     }
     let filled = (opaque(u64::from(scratch.filled)) & u64::from(BUFFER_MASK)) as u32;
-    let source = Buffer::new(scratch, filled);
+    let source = Buffer::of(scratch, filled);
     match scratch.record.hello.step(&source) {
         Scanned::NotTls => {
             // What had begun like a hello is none.
@@ -144,7 +144,7 @@ fn keep(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
         }
         word += 1;
     }
-    scratch.monotonic_ns = maps::monotonic_ns();
+    scratch.monotonic_ns = maps::monotonic_ns(scratch);
     let is_first = scratch.record.segments == 1;
     if is_first {
         scratch.record.began_ns = scratch.monotonic_ns;

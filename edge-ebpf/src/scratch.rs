@@ -65,6 +65,13 @@ pub(crate) struct Scratch {
     /// The checksum so far, and of how many bytes of the segment.
     pub(crate) sum: u32,
     pub(crate) summed_bytes: u32,
+    /// The last address and port that were ours, and the addresses' version then. It stays
+    /// from packet to packet.
+    pub(crate) ours: [u32; 5],
+    pub(crate) ours_version: u32,
+    /// The kernel's tick, and what the clock said in it. It stays too.
+    pub(crate) tick: u64,
+    pub(crate) tick_ns: u64,
     /// Bytes kept from the segment before, then bytes of this one. Longer than the mask
     /// by as much as is read at one offset.
     pub(crate) buffer: [u64; (BUFFER_MASK as usize + 1) / 8 + 16],

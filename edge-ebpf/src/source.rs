@@ -12,6 +12,82 @@ use crate::scratch::{BUFFER_MASK, Scratch};
 /// It changes none: the scanner reads nothing beyond the record, 2^14 bytes and a header.
 const OFFSET_MASK: u64 = 0x7fff;
 
+/// Bytes that can be reached by address.
+pub(crate) trait Reach {
+    /// As in [`Source`].
+    const EXTENSIONS_A_TURN: u32;
+
+    /// How many there are.
+    fn bytes(&self) -> u32;
+
+    /// Address of `count` readable bytes at `at`.
+    fn reach(&self, at: u32, count: u32) -> Option<usize>;
+}
+
+/// The bytes of either kind, as the scanner reads them.
+pub(crate) struct Bytes<R>(R);
+
+impl<R: Reach> Bytes<R> {
+    /// The first byte, and the second if there is one, if they are in sight.
+    #[inline(always)]
+    pub(crate) fn first_two(&self) -> Option<u16> {
+        if self.0.bytes() >= 2 {
+            self.be16(0)
+        } else {
+            Some(u16::from(self.u8(0)?) << 8)
+        }
+    }
+}
+
+impl<R: Reach> Source for Bytes<R> {
+    const EXTENSIONS_A_TURN: u32 = R::EXTENSIONS_A_TURN;
+
+    #[inline(always)]
+    fn len(&self) -> u32 {
+        self.0.bytes()
+    }
+
+    #[inline(always)]
+    fn u8(&self, at: u32) -> Option<u8> {
+        Some(packet::read_u8(self.0.reach(at, 1)?))
+    }
+
+    #[inline(always)]
+    fn be16(&self, at: u32) -> Option<u16> {
+        Some(packet::read_be16(self.0.reach(at, 2)?))
+    }
+
+    #[inline(always)]
+    fn be32(&self, at: u32) -> Option<u32> {
+        Some(u32::from_be(packet::read_u32(self.0.reach(at, 4)?)))
+    }
+
+    #[inline(always)]
+    fn le64(&self, at: u32) -> Option<u64> {
+        Some(packet::read_u64(self.0.reach(at, 8)?))
+    }
+
+    #[inline(always)]
+    fn text(&self, at: u32) -> Option<Text> {
+        let address = self.0.reach(at, TEXT_LEN as u32)?;
+        let word = |i: usize| packet::read_u64(address + 8 * i);
+        Some([
+            word(0),
+            word(1),
+            word(2),
+            word(3),
+            word(4),
+            word(5),
+            word(6),
+        ])
+    }
+
+    #[inline(always)]
+    fn fence(&self, hello: &mut ClientHello) {
+        packet::forget(hello);
+    }
+}
+
 /// The payload as far as it lies in the frame's linear part.
 pub(crate) struct Payload {
     /// Address of the byte before the payload, the last of the TCP header. From there the
@@ -25,26 +101,24 @@ pub(crate) struct Payload {
 
 impl Payload {
     #[inline(always)]
-    pub(crate) fn new(ctx: &XdpContext, scratch: &Scratch) -> Self {
+    pub(crate) fn of(ctx: &XdpContext, scratch: &Scratch) -> Bytes<Self> {
         let at = scratch.payload_at.wrapping_sub(1) & packet::MAX_HEADERS_MASK;
-        Self {
+        Bytes(Self {
             before: packet::start(ctx) + at as usize,
             end: packet::end(ctx),
             bytes: scratch.payload_bytes,
-        }
+        })
     }
+}
 
-    /// The first byte, and the second if there is one, if they are in sight.
+impl Reach for Payload {
+    const EXTENSIONS_A_TURN: u32 = 4;
+
     #[inline(always)]
-    pub(crate) fn first_two(&self) -> Option<u16> {
-        if self.bytes >= 2 {
-            self.be16(0)
-        } else {
-            Some(u16::from(self.u8(0)?) << 8)
-        }
+    fn bytes(&self) -> u32 {
+        self.bytes
     }
 
-    /// Address of `count` readable bytes at `at`.
     #[inline(always)]
     fn reach(&self, at: u32, count: u32) -> Option<usize> {
         if at + count > self.bytes {
@@ -60,53 +134,6 @@ impl Payload {
     }
 }
 
-impl Source for Payload {
-    #[inline(always)]
-    fn len(&self) -> u32 {
-        self.bytes
-    }
-
-    #[inline(always)]
-    fn u8(&self, at: u32) -> Option<u8> {
-        Some(packet::read_u8(self.reach(at, 1)?))
-    }
-
-    #[inline(always)]
-    fn be16(&self, at: u32) -> Option<u16> {
-        Some(packet::read_be16(self.reach(at, 2)?))
-    }
-
-    #[inline(always)]
-    fn be32(&self, at: u32) -> Option<u32> {
-        Some(u32::from_be(packet::read_u32(self.reach(at, 4)?)))
-    }
-
-    #[inline(always)]
-    fn le64(&self, at: u32) -> Option<u64> {
-        Some(packet::read_u64(self.reach(at, 8)?))
-    }
-
-    #[inline(always)]
-    fn text(&self, at: u32) -> Option<Text> {
-        let address = self.reach(at, TEXT_LEN as u32)?;
-        let word = |i: usize| packet::read_u64(address + 8 * i);
-        Some([
-            word(0),
-            word(1),
-            word(2),
-            word(3),
-            word(4),
-            word(5),
-            word(6),
-        ])
-    }
-
-    #[inline(always)]
-    fn fence(&self, hello: &mut ClientHello) {
-        packet::forget(hello);
-    }
-}
-
 /// The filled part of the scratch memory's buffer.
 pub(crate) struct Buffer {
     /// Address of the buffer.
@@ -116,67 +143,29 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     #[inline(always)]
-    pub(crate) fn new(scratch: &Scratch, bytes: u32) -> Self {
-        Self {
+    pub(crate) fn of(scratch: &Scratch, bytes: u32) -> Bytes<Self> {
+        Bytes(Self {
             start: (&raw const scratch.buffer) as usize,
             bytes,
-        }
+        })
+    }
+}
+
+impl Reach for Buffer {
+    // Seldom used, and its program is the verifier's longest.
+    const EXTENSIONS_A_TURN: u32 = 1;
+
+    #[inline(always)]
+    fn bytes(&self) -> u32 {
+        self.bytes
     }
 
-    /// Address of `count` filled bytes at `at`; at most 64, which the buffer has beyond
-    /// its mask.
+    // At most 64 bytes, which the buffer has beyond its mask.
     #[inline(always)]
     fn reach(&self, at: u32, count: u32) -> Option<usize> {
         if at + count > self.bytes {
             return None;
         }
         Some(self.start + (packet::opaque(u64::from(at)) & u64::from(BUFFER_MASK)) as usize)
-    }
-}
-
-impl Source for Buffer {
-    #[inline(always)]
-    fn len(&self) -> u32 {
-        self.bytes
-    }
-
-    #[inline(always)]
-    fn u8(&self, at: u32) -> Option<u8> {
-        Some(packet::read_u8(self.reach(at, 1)?))
-    }
-
-    #[inline(always)]
-    fn be16(&self, at: u32) -> Option<u16> {
-        Some(packet::read_be16(self.reach(at, 2)?))
-    }
-
-    #[inline(always)]
-    fn be32(&self, at: u32) -> Option<u32> {
-        Some(u32::from_be(packet::read_u32(self.reach(at, 4)?)))
-    }
-
-    #[inline(always)]
-    fn le64(&self, at: u32) -> Option<u64> {
-        Some(packet::read_u64(self.reach(at, 8)?))
-    }
-
-    #[inline(always)]
-    fn text(&self, at: u32) -> Option<Text> {
-        let address = self.reach(at, TEXT_LEN as u32)?;
-        let word = |i: usize| packet::read_u64(address + 8 * i);
-        Some([
-            word(0),
-            word(1),
-            word(2),
-            word(3),
-            word(4),
-            word(5),
-            word(6),
-        ])
-    }
-
-    #[inline(always)]
-    fn fence(&self, hello: &mut ClientHello) {
-        packet::forget(hello);
     }
 }

@@ -6,19 +6,25 @@ mod packets;
 mod skip;
 
 use edge_common::flow::FlowKey;
-use edge_common::policy::{KeyPolicy, Reason, Settings};
+use edge_common::policy::{Counter, KeyPolicy, Reason, Settings};
 use edge_common::rate::Rate;
+use edge_common::rehearsal::Rehearsal;
 use edge_common::replay::{self, Holder};
 use edge_common::token::{KeyId, Token};
 use edge_common::{prefix, rate::KeyBucket};
 use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::{ClockMap, Program, Sizes, Tables, clock_now, object};
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
+use nix::unistd::Pid;
 use packets::frames::{segment, syn};
+use std::net::TcpListener;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 const KEY: KeyId = KeyId(0x0102_0304_0506_0708);
 const MAC_KEY: [u64; 2] = [0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
 const SECRET: [u64; 2] = [0x0123_4567_89ab_cdef, 0x0f1e_2d3c_4b5a_6978];
+const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
 /// The client of the frames.
@@ -32,6 +38,7 @@ const CLIENT: FlowKey = FlowKey {
 
 struct World {
     program: Program,
+    settings: Settings,
     clock: ClockMap,
     tables: Tables,
 }
@@ -66,6 +73,7 @@ impl World {
         let tables = program.take_tables().unwrap();
         Self {
             program,
+            settings,
             clock,
             tables,
         }
@@ -364,4 +372,82 @@ fn behind_a_balancer_the_rate_goes_by_the_address_that_it_tells() {
         world.see(&[&together]),
         [(Reason::LegacyRateExceeded, XDP_TX)]
     );
+}
+
+/// On one CPU from now on: what the program remembers from packet to packet is a CPU's own.
+fn on_one_cpu() {
+    let this = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this).unwrap();
+    let is_allowed = |cpu: &usize| allowed.is_set(*cpu).unwrap_or(false);
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::count()).find(is_allowed).unwrap())
+        .unwrap();
+    sched_setaffinity(this, &one).unwrap();
+}
+
+#[test]
+fn an_address_that_is_no_longer_the_edges_is_forgotten_at_once() {
+    needs_kernel!();
+    on_one_cpu();
+    // Of this thread alone; the program looks for sockets in it.
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    let _listener = TcpListener::bind("0.0.0.0:443").unwrap();
+    let mut world = World::new(false);
+    world.settings.check_connection = 1;
+    world.program.set_settings(&world.settings).unwrap();
+    let [ours, other] = ["10.0.0.2:443", "10.0.0.3:443"].map(|a| a.parse().unwrap());
+    // There is a listener and no connection.
+    let judged = [(Reason::NoConnection, XDP_DROP)];
+    let passed = [(Reason::NoListener, XDP_PASS)];
+    for _ in 0..3 {
+        world.program.set_addresses(&[ours, other]).unwrap();
+        assert_eq!(world.see(&[&bad()]), judged);
+        assert_eq!(world.see(&[&bad()]), judged, "remembered");
+        world.program.set_addresses(&[other]).unwrap();
+        assert_eq!(world.see(&[&bad()]), passed);
+        world.program.set_settings(&world.settings).unwrap();
+        assert_eq!(
+            world.see(&[&bad()]),
+            passed,
+            "other settings change nothing"
+        );
+    }
+}
+
+#[test]
+fn what_goes_on_sending_gets_so_many_answers_a_second_and_no_more() {
+    needs_kernel!();
+    const SENT: u32 = 200_000;
+    /// A second and CPU.
+    const ANSWERS: u64 = 20_000;
+    on_one_cpu();
+    let mut world = World::new(false);
+    world.clock.set(&clock_now()).unwrap();
+    let frame = segment(4, 0, &bad());
+    let word = |at: usize| u32::from_be_bytes(*frame[at..].first_chunk().unwrap());
+    let mut rehearsal = Box::new(Rehearsal {
+        first_port: word(34) >> 16,
+        frames: 1,
+        is_on: 1,
+        ..Rehearsal::NONE
+    });
+    rehearsal.lengths[0] = frame.len() as u32;
+    rehearsal.sequences[0] = word(38);
+    rehearsal.bytes[0][..frame.len()].copy_from_slice(&frame);
+    world.program.set_rehearsal(&rehearsal).unwrap();
+
+    let begin = Instant::now();
+    let run = world.program.test_run(Program::AGAIN, &frame, SENT);
+    run.unwrap();
+    let seconds = begin.elapsed().as_secs() + 2;
+    let counters = world.program.counters().unwrap();
+    let of = |slot: usize| counters[slot];
+    assert_eq!(of(Reason::TagWrong as usize), 1);
+    assert_eq!(of(Reason::RejectedAgain as usize), u64::from(SENT) - 1);
+    let answered = of(Counter::AnsweredAlert as usize);
+    let dropped = of(Counter::AnsweredDrop as usize);
+    assert_eq!(answered + dropped, u64::from(SENT));
+    // One for the hello itself.
+    let most = 1 + ANSWERS * seconds;
+    assert!((1 + ANSWERS..=most).contains(&answered), "{answered}");
 }

@@ -24,6 +24,10 @@ pub struct Program {
     ebpf: Ebpf,
     keys: HashMap<MapData, u64, KeyPolicy>,
     settings: Array<MapData, Settings>,
+    /// What the settings say, once they were set.
+    said: Option<Settings>,
+    addresses_version: u32,
+    has_unanswered: bool,
     clock: Option<ClockMap>,
     ports: Array<MapData, u64>,
     proxied: Array<MapData, u64>,
@@ -179,7 +183,9 @@ impl Program {
     /// # Errors
     /// When the kernel refuses it, most often for want of CAP_BPF and CAP_NET_ADMIN.
     pub fn load(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
+        let rcv_nxt_at = u64::from(offsets().socket_rcv_nxt);
         let mut ebpf = EbpfLoader::new()
+            .override_global("SOCKET_RCV_NXT_AT", &rcv_nxt_at, true)
             .map_max_entries("KEYS", sizes.keys.max(1))
             .map_max_entries("KEY_BUCKETS", sizes.keys.max(1))
             .map_max_entries("FLOW_SETS", sizes.flow_sets)
@@ -225,6 +231,9 @@ impl Program {
             ebpf,
             keys,
             settings,
+            said: None,
+            addresses_version: 1,
+            has_unanswered: false,
             clock,
             ports,
             proxied,
@@ -322,10 +331,19 @@ impl Program {
         let offsets = offsets();
         settings.request_rcv_isn_at = offsets.request_rcv_isn;
         settings.request_snt_isn_at = offsets.request_snt_isn;
-        settings.socket_rcv_nxt_at = offsets.socket_rcv_nxt;
-        self.settings
-            .set(0, settings, 0)
-            .map_err(in_map("SETTINGS"))
+        self.said = Some(settings);
+        self.say()
+    }
+
+    /// Writes the settings, with what only this knows, if there are any yet.
+    fn say(&mut self) -> Result<(), ProgramError> {
+        let Some(settings) = &mut self.said else {
+            return Ok(());
+        };
+        settings.addresses_version = self.addresses_version;
+        settings.has_unanswered = self.has_unanswered.into();
+        let set = self.settings.set(0, *settings, 0);
+        set.map_err(in_map("SETTINGS"))
     }
 
     /// Watches these TCP ports and no others.
@@ -353,7 +371,11 @@ impl Program {
     /// # Errors
     /// When the map cannot be reached.
     pub fn set_addresses(&mut self, addresses: &[SocketAddr]) -> Result<usize, ProgramError> {
-        self.addresses.set(addresses)
+        let set = self.addresses.set(addresses);
+        // Also when it failed: some may have been taken out.
+        self.addresses_version = self.addresses_version.wrapping_add(1).max(1);
+        self.say()?;
+        set
     }
 
     /// How many addresses hellos are judged to.
@@ -419,7 +441,9 @@ impl Program {
     /// `E2BIG` when there are 64 such interfaces already.
     pub fn leave_rejects(&mut self, interface: u32) -> Result<(), ProgramError> {
         let put = self.unanswered.insert(interface, 1, 0);
-        put.map_err(in_map("UNANSWERED"))
+        put.map_err(in_map("UNANSWERED"))?;
+        self.has_unanswered = true;
+        self.say()
     }
 
     /// What [`Self::AGAIN`] is to run from now on.
