@@ -20,7 +20,7 @@ use super::ranks::Ranks;
 use crate::normal_form::NormalForm;
 use crate::pattern::Pattern;
 
-/// The parts of the file that decide a count.
+/// The small parts of the file that decide a count, and the kind of the large one.
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -29,7 +29,19 @@ struct File {
     normalizer: Value,
     #[serde(default)]
     pre_tokenizer: Value,
-    model: Value,
+    model: Kind,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    name: Option<String>,
+}
+
+/// The large part, read once the others are known to be good.
+#[derive(Deserialize)]
+struct Rest {
+    model: Model,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +56,7 @@ struct AddedToken {
 #[serde(deny_unknown_fields)]
 struct Model {
     #[serde(default, rename = "type")]
-    kind: Option<String>,
+    _kind: Option<String>,
     #[serde(default)]
     dropout: Option<f64>,
     /// Never used where each byte is a token.
@@ -103,21 +115,17 @@ pub(super) fn read(name: &str, file: &[u8]) -> std::result::Result<Tokenizer, Vo
     })
 }
 
-fn read_parts(file: &[u8]) -> Result<Tokenizer> {
-    let file: File = serde_json::from_slice(file)
+fn read_parts(bytes: &[u8]) -> Result<Tokenizer> {
+    let file: File = serde_json::from_slice(bytes)
         .map_err(|error| Problem::Damaged(format!("no tokenizer.json: {error}")))?;
     // The kind first: what a file of another kind says elsewhere would only confuse.
-    match file.model.get("type").map(Value::as_str) {
-        None | Some(Some("BPE")) => {}
-        Some(other) => {
-            let other = other.unwrap_or("no name").to_owned();
-            return Err(Problem::Unsupported("the model", other));
-        }
+    if let Some(other) = file.model.name.filter(|name| name != "BPE") {
+        return Err(Problem::Unsupported("the model", other));
     }
     let normal_form = steps::normal_form(&file.normalizer)?;
     let pattern = steps::pattern(&file.pre_tokenizer)?;
-    let model: Model = serde_json::from_value(file.model)
-        .map_err(|error| Problem::Damaged(format!("the model: {error}")))?;
+    let Rest { model } = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::Damaged(format!("no byte-level BPE model: {error}")))?;
     check_model(&model)?;
     for token in &file.added_tokens {
         check_added(token)?;
@@ -133,7 +141,6 @@ fn read_parts(file: &[u8]) -> Result<Tokenizer> {
 fn check_model(model: &Model) -> Result<()> {
     let refuse =
         |what, found: &dyn std::fmt::Display| Err(Problem::Unsupported(what, found.to_string()));
-    debug_assert!(model.kind.as_deref().is_none_or(|kind| kind == "BPE"));
     if let Some(dropout) = model.dropout.filter(|dropout| *dropout != 0.0) {
         return refuse("dropout in the model", &dropout);
     }
