@@ -29,7 +29,8 @@ Examples:
   cargo xtask test                            everything
   cargo xtask test --only kernel              what needs root
   cargo xtask test --only kernel_fixtures -- ipv6
-  sudo -E cargo xtask test --no-skips         fail when anything was skipped")]
+  sudo -E cargo xtask test --no-skips         fail when anything was skipped
+  cargo xtask test --exhaustive --only token_references")]
 pub(crate) struct Args {
     /// Only this group; may be repeated.
     #[arg(long, value_name = "GROUP")]
@@ -42,6 +43,11 @@ pub(crate) struct Args {
     /// Go on after a group in which a test failed.
     #[arg(long)]
     pub(crate) no_fail_fast: bool,
+
+    /// A million random texts and every document where a test takes a part of them every day:
+    /// token counts against other tokenizers', about half an hour.
+    #[arg(long)]
+    exhaustive: bool,
 
     /// For the tests themselves: a filter, or libtest's options.
     #[arg(last = true)]
@@ -58,6 +64,7 @@ impl Args {
             only: Vec::new(),
             no_skips,
             no_fail_fast: true,
+            exhaustive: false,
             pass: Vec::new(),
         }
     }
@@ -204,6 +211,9 @@ fn run_group(
     command.arg("--").args(&args.pass);
     if group.one_at_a_time {
         command.arg("--test-threads=1");
+    }
+    if args.exhaustive {
+        command.env("EDGE_TOKENS_FUZZ_TEXTS", "1000000");
     }
     command
         .env("EDGE_SKIPPED_FILE", skipped)

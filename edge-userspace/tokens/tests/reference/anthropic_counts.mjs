@@ -14,6 +14,9 @@ const { getTokenizer } = require("@anthropic-ai/tokenizer");
 const REFUSED = (1n << 64n) - 1n;
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 let tokenizer = getTokenizer();
+// Characters that this Node's Unicode has not heard of: it cannot bring them into normal
+// form, so there is nothing to compare with. (Noncharacters never will be in any.)
+const UNKNOWN = /[^\P{Cn}\p{NChar}]/u;
 
 // The next bytes of standard input; null at its end.
 function read(length) {
@@ -39,7 +42,9 @@ function write(bytes) {
 
 function count(text) {
   try {
-    const normal = decoder.decode(text).normalize("NFKC");
+    const decoded = decoder.decode(text);
+    if (UNKNOWN.test(decoded)) return REFUSED;
+    const normal = decoded.normalize("NFKC");
     return BigInt(tokenizer.encode_ordinary(normal).length);
   } catch (error) {
     console.error(`@anthropic-ai/tokenizer fails on ${text.length} bytes: ${error}`);

@@ -24,11 +24,15 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// The Python package tiktoken with one of its encodings; or why it cannot run.
+    /// The Python package tiktoken with one of its encodings, or with the ranks and the
+    /// pattern of Claude-2; or why it cannot run.
     pub(crate) fn tiktoken(encoding: &str) -> Result<Self, String> {
         let folder = super::folder();
         let python = needed(folder.join("venv/bin/python"), "tiktoken (PyPI)")?;
-        let ranks = needed(folder.join("ranks"), "the rank files of tiktoken")?;
+        let ranks = match encoding {
+            "claude-2" => needed(anthropic(&folder), "@anthropic-ai/tokenizer (npm)")?,
+            _ => needed(folder.join("ranks"), "the rank files of tiktoken")?,
+        };
         let mut command = Command::new(python);
         command.arg(script("tiktoken_counts.py")).arg(encoding);
         Self::start("tiktoken", command.arg(ranks))
@@ -36,11 +40,12 @@ impl Helper {
 
     /// The npm package @anthropic-ai/tokenizer; or why it cannot run.
     pub(crate) fn anthropic() -> Result<Self, String> {
-        let folder = super::folder().join("npm");
-        let package = folder.join("node_modules/@anthropic-ai/tokenizer");
-        needed(package, "@anthropic-ai/tokenizer (npm)")?;
+        let folder = super::folder();
+        needed(anthropic(&folder), "@anthropic-ai/tokenizer (npm)")?;
         let mut command = Command::new("node");
-        command.arg(script("anthropic_counts.mjs")).arg(folder);
+        command
+            .arg(script("anthropic_counts.mjs"))
+            .arg(folder.join("npm"));
         Self::start("@anthropic-ai/tokenizer", &mut command)
     }
 
@@ -124,6 +129,10 @@ impl Drop for Helper {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn anthropic(folder: &Path) -> PathBuf {
+    folder.join("npm/node_modules/@anthropic-ai/tokenizer")
 }
 
 fn needed(path: PathBuf, what: &str) -> Result<PathBuf, String> {

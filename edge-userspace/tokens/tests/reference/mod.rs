@@ -33,13 +33,15 @@ pub(crate) fn references(vocabulary: &str) -> (Vec<Box<dyn Reference>>, Vec<Stri
     let mut missing = Vec::new();
     here.extend(BpeOpenai::new(vocabulary).map(|it| Box::new(it) as Box<dyn Reference>));
     here.extend(TiktokenRs::new(vocabulary).map(|it| Box::new(it) as Box<dyn Reference>));
-    let helper = match vocabulary {
-        "claude-2" => Helper::anthropic(),
-        other => Helper::tiktoken(other),
-    };
-    match helper {
-        Ok(helper) => here.push(Box::new(helper)),
-        Err(why) => missing.push(why),
+    let mut helpers = vec![Helper::tiktoken(vocabulary)];
+    if vocabulary == "claude-2" {
+        helpers.push(Helper::anthropic());
+    }
+    for helper in helpers {
+        match helper {
+            Ok(helper) => here.push(Box::new(helper)),
+            Err(why) => missing.push(why),
+        }
     }
     (here, missing)
 }

@@ -291,3 +291,26 @@ impl Random {
         text
     }
 }
+
+/// How many random strings a test takes: `EDGE_TOKENS_FUZZ_TEXTS`, or few enough for every
+/// day.
+pub(crate) fn fuzz_texts() -> usize {
+    let said = std::env::var("EDGE_TOKENS_FUZZ_TEXTS").ok();
+    said.map_or(20_000, |said| {
+        said.parse().expect("EDGE_TOKENS_FUZZ_TEXTS: a number")
+    })
+}
+
+/// Whether everything is to be compared that there is.
+pub(crate) fn is_exhaustive() -> bool {
+    fuzz_texts() >= 1_000_000
+}
+
+/// The start of a text, of at most so many bytes, cut between characters.
+pub(crate) fn start(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
