@@ -4,6 +4,7 @@
 //! so that outputs can be piped. Exit codes: 0 good, 1 failed, 2 wrong usage.
 
 mod check;
+mod count;
 mod demo_model;
 mod keys;
 mod moment;
@@ -45,6 +46,7 @@ enum Command {
     Status(status::Status),
     DemoModel(demo_model::DemoModel),
     VerifyLayer(verify_layer::VerifyLayer),
+    Count(count::CountTokens),
 }
 
 /// Runs the command that the arguments name.
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
         Command::Status(status) => status.run(),
         Command::DemoModel(demo_model) => demo_model.run(),
         Command::VerifyLayer(verify_layer) => verify_layer.run(),
+        Command::Count(count) => count.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
