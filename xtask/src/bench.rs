@@ -11,7 +11,8 @@ Every figure is one line: figure NAME VALUE UNIT.
 Examples:
   cargo xtask bench                 what there is
   cargo xtask bench hello           measure it
-  cargo xtask bench hello --quick   fewer samples, for a first look")]
+  cargo xtask bench hello --quick   fewer samples, for a first look
+  cargo xtask bench tokens --fit    learn the weights of the estimate anew")]
 pub(crate) struct Args {
     /// The bench, as `cargo xtask bench` lists it.
     name: Option<String>,
@@ -19,6 +20,10 @@ pub(crate) struct Args {
     /// Fewer samples, wider error.
     #[arg(long, requires = "name")]
     quick: bool,
+
+    /// Of `tokens`: learn the estimate's weights from the corpora and write them.
+    #[arg(long, requires = "name", conflicts_with = "quick")]
+    fit: bool,
 }
 
 /// Lists or runs.
@@ -42,8 +47,14 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut bench = cargo::cargo();
     bench.args(["bench", "--package", "bench", "--bench", name]);
+    if args.fit && name != "tokens" {
+        eprintln!("error: --fit is for `cargo xtask bench tokens`");
+        return Ok(ExitCode::from(2));
+    }
     if args.quick {
         bench.args(["--", "--quick"]);
+    } else if args.fit {
+        bench.args(["--", "--fit"]);
     }
     cargo::run(&mut bench)
 }

@@ -30,7 +30,11 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
         Split::HeldOut => "error_pct",
     };
     let figure = |name: &str, value: f64| {
-        println!("figure tokens.estimate.{which}.{}.{name} {:.3} %", weights.vocabulary, 100.0 * value);
+        println!(
+            "figure tokens.estimate.{which}.{}.{name} {:.3} %",
+            weights.vocabulary,
+            100.0 * value
+        );
     };
     for errors in &all {
         let at = |part: f64| quantile(&errors.each, part);
@@ -38,13 +42,23 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
         figure(&format!("{}.median", errors.name), at(0.5));
         figure(&format!("{}.p90", errors.name), at(0.9));
         figure(&format!("{}.p99", errors.name), at(0.99));
-        figure(&format!("{}.inside_interval", errors.name), errors.inside as f64 / errors.documents as f64);
-        figure(&format!("{}.bytes_times_constant_bias", errors.name), errors.bytes_bias);
-        figure(&format!("{}.bytes_times_constant_median", errors.name), quantile(&errors.bytes_each, 0.5));
+        figure(
+            &format!("{}.inside_interval", errors.name),
+            errors.inside as f64 / errors.documents as f64,
+        );
+        figure(
+            &format!("{}.bytes_times_constant_bias", errors.name),
+            errors.bytes_bias,
+        );
+        figure(
+            &format!("{}.bytes_times_constant_median", errors.name),
+            quantile(&errors.bytes_each, 0.5),
+        );
     }
     let mixed = || all.iter().filter(|errors| errors.per_mille > 0.0);
     let parts: f64 = mixed().map(|errors| errors.per_mille).sum();
-    let mixture = |of: fn(&Errors) -> f64| mixed().map(|it| it.per_mille * of(it)).sum::<f64>() / parts;
+    let mixture =
+        |of: fn(&Errors) -> f64| mixed().map(|it| it.per_mille * of(it)).sum::<f64>() / parts;
     let worst = |of: fn(&Errors) -> f64| mixed().map(|it| of(it).abs()).fold(0.0, f64::max);
     let every = |of: fn(&Errors) -> &Vec<f64>| {
         let mut every: Vec<f64> = mixed().flat_map(|it| of(it).iter().copied()).collect();
@@ -58,18 +72,41 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
     figure("p99", quantile(&every(|it| &it.each), 0.99));
     let (inside, documents) = mixed().fold((0, 0), |(i, n), it| (i + it.inside, n + it.documents));
     figure("inside_interval", inside as f64 / documents as f64);
-    figure("bytes_times_constant.aggregate", mixture(|it| it.bytes_bias));
-    figure("bytes_times_constant.worst_reweighting", worst(|it| it.bytes_bias));
-    figure("bytes_times_constant.median", quantile(&every(|it| &it.bytes_each), 0.5));
+    figure(
+        "bytes_times_constant.aggregate",
+        mixture(|it| it.bytes_bias),
+    );
+    figure(
+        "bytes_times_constant.worst_reweighting",
+        worst(|it| it.bytes_bias),
+    );
+    figure(
+        "bytes_times_constant.median",
+        quantile(&every(|it| &it.bytes_each), 0.5),
+    );
 }
 
-fn of(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Split, category: usize, constant: f64) -> Option<Errors> {
-    let here = |document: &super::rows::Document| document.category == category && document.split == split;
-    let known: Vec<&Known> = corpora.documents.iter().zip(&rows.known)
+fn of(
+    corpora: &Corpora,
+    rows: &Rows,
+    weights: &Weights,
+    split: Split,
+    category: usize,
+    constant: f64,
+) -> Option<Errors> {
+    let here =
+        |document: &super::rows::Document| document.category == category && document.split == split;
+    let known: Vec<&Known> = corpora
+        .documents
+        .iter()
+        .zip(&rows.known)
         .filter(|(document, known)| here(document) && known.tokens > 0)
         .map(|(_, known)| known)
         .collect();
-    let estimates: Vec<_> = known.iter().map(|known| estimate::estimate(weights, &known.features)).collect();
+    let estimates: Vec<_> = known
+        .iter()
+        .map(|known| estimate::estimate(weights, &known.features))
+        .collect();
     let actual: f64 = known.iter().map(|known| known.tokens as f64).sum();
     let bias = |sum: f64| sum / actual - 1.0;
     let each = |estimate: &dyn Fn(usize) -> f64| {
@@ -79,13 +116,20 @@ fn of(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Split, category:
         each
     };
     let by_bytes = |i: usize| known[i].bytes as f64 * constant;
-    let inside = known.iter().zip(&estimates)
+    let inside = known
+        .iter()
+        .zip(&estimates)
         .filter(|(known, estimate)| (estimate.low..=estimate.high).contains(&known.tokens));
     (!known.is_empty()).then(|| Errors {
         name: corpora.categories[category].name.clone(),
         per_mille: corpora.categories[category].per_mille,
         documents: known.len(),
-        bias: bias(estimates.iter().map(|estimate| estimate.tokens as f64).sum()),
+        bias: bias(
+            estimates
+                .iter()
+                .map(|estimate| estimate.tokens as f64)
+                .sum(),
+        ),
         bytes_bias: bias((0..known.len()).map(by_bytes).sum()),
         each: each(&|i| estimates[i].tokens as f64),
         bytes_each: each(&by_bytes),
@@ -97,9 +141,14 @@ fn of(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Split, category:
 fn tokens_per_byte(corpora: &Corpora, rows: &Rows) -> f64 {
     let (mut tokens, mut bytes) = (0.0, 0.0);
     for (index, category) in corpora.categories.iter().enumerate() {
-        let of = corpora.documents.iter().zip(&rows.known)
+        let of = corpora
+            .documents
+            .iter()
+            .zip(&rows.known)
             .filter(|(document, _)| document.category == index && document.split == Split::Fit);
-        let (t, b) = of.fold((0.0, 0.0), |(t, b), (_, known)| (t + known.tokens as f64, b + known.bytes as f64));
+        let (t, b) = of.fold((0.0, 0.0), |(t, b), (_, known)| {
+            (t + known.tokens as f64, b + known.bytes as f64)
+        });
         if t > 0.0 {
             tokens += category.per_mille;
             bytes += category.per_mille * b / t;
@@ -110,5 +159,8 @@ fn tokens_per_byte(corpora: &Corpora, rows: &Rows) -> f64 {
 
 fn quantile(ordered: &[f64], part: f64) -> f64 {
     let index = (ordered.len() as f64 * part) as usize;
-    ordered.get(index.min(ordered.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    ordered
+        .get(index.min(ordered.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or(0.0)
 }

@@ -50,11 +50,16 @@ impl Corpora {
         let read = |name: &str| {
             let path = folder.join(name);
             let hint = "bring it with `python3 bench/corpora/fetch.py`";
-            std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}; {hint}", path.display()))
+            std::fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}; {hint}", path.display()))
         };
         let manifest: Value = serde_json::from_str(&read("manifest.json")?)?;
-        let sha256 = manifest["texts_sha256"].as_str().ok_or("the manifest has no texts_sha256")?;
-        let named = manifest["categories"].as_object().ok_or("the manifest has no categories")?;
+        let sha256 = manifest["texts_sha256"]
+            .as_str()
+            .ok_or("the manifest has no texts_sha256")?;
+        let named = manifest["categories"]
+            .as_object()
+            .ok_or("the manifest has no categories")?;
         let category = |(name, about): (&String, &Value)| Category {
             name: name.clone(),
             per_mille: about["mixture_per_mille"].as_f64().unwrap_or(0.0),
@@ -63,16 +68,29 @@ impl Corpora {
         let mut documents = Vec::new();
         for line in read("texts.tsv")?.lines() {
             let mut fields = line.split('\t');
-            let mut field = || fields.next().ok_or_else(|| format!("texts.tsv: too short: {line}"));
+            let mut field = || {
+                fields
+                    .next()
+                    .ok_or_else(|| format!("texts.tsv: too short: {line}"))
+            };
             let (category, split, file) = (field()?, field()?, field()?);
             let index = categories.iter().position(|it| it.name == category);
             documents.push(Document {
-                category: index.ok_or_else(|| format!("texts.tsv: no such category: {category}"))?,
-                split: if split == "fit" { Split::Fit } else { Split::HeldOut },
+                category: index
+                    .ok_or_else(|| format!("texts.tsv: no such category: {category}"))?,
+                split: if split == "fit" {
+                    Split::Fit
+                } else {
+                    Split::HeldOut
+                },
                 path: folder.join("texts").join(category).join(split).join(file),
             });
         }
-        Ok(Self { sha256: sha256.to_owned(), categories, documents })
+        Ok(Self {
+            sha256: sha256.to_owned(),
+            categories,
+            documents,
+        })
     }
 }
 
@@ -102,13 +120,18 @@ pub(crate) struct Rows {
 /// The rows of all documents, counted exactly.
 pub(crate) fn of(corpora: &Corpora, vocabulary: &Vocabulary) -> Rows {
     let mut memo = HashMap::new();
-    let mut all = Rows { rows: Vec::new(), known: Vec::new() };
+    let mut all = Rows {
+        rows: Vec::new(),
+        known: Vec::new(),
+    };
     for (index, document) in corpora.documents.iter().enumerate() {
         let text = std::fs::read(&document.path).unwrap_or_default();
         let blocks = estimate::blocks(&text);
         let tokens = by_block(vocabulary, &text, blocks.len(), &mut memo);
         let features = Features::of(&text);
-        let most = Segment::ALL.into_iter().max_by_key(|segment| features.bytes_of(*segment));
+        let most = Segment::ALL
+            .into_iter()
+            .max_by_key(|segment| features.bytes_of(*segment));
         all.known.push(Known {
             features,
             bytes: text.len() as u64,
@@ -118,7 +141,13 @@ pub(crate) fn of(corpora: &Corpora, vocabulary: &Vocabulary) -> Rows {
         let lengths = text.chunks(estimate::BLOCK_BYTES).map(<[u8]>::len);
         for (((segment, counts), tokens), bytes) in blocks.into_iter().zip(tokens).zip(lengths) {
             let (counts, bytes) = (counts.map(|count| count as f32), bytes as f64);
-            all.rows.push(Row { document: index, segment, counts, bytes, tokens });
+            all.rows.push(Row {
+                document: index,
+                segment,
+                counts,
+                bytes,
+                tokens,
+            });
         }
     }
     all
@@ -152,7 +181,11 @@ fn by_block(
         let per_byte = count as f64 / piece.len() as f64;
         while at < end {
             let index = ((at / block) as usize).min(blocks - 1);
-            let until = if index == blocks - 1 { end } else { end.min((index + 1) as f64 * block) };
+            let until = if index == blocks - 1 {
+                end
+            } else {
+                end.min((index + 1) as f64 * block)
+            };
             tokens[index] += (until - at) * per_byte;
             // Rounding must not keep it in the same place.
             at = if until > at { until } else { end };

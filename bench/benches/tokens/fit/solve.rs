@@ -8,7 +8,10 @@ pub(crate) struct Symmetric {
 
 impl Symmetric {
     pub(crate) fn zero(size: usize) -> Self {
-        Self { size, entries: vec![0.0; size * size] }
+        Self {
+            size,
+            entries: vec![0.0; size * size],
+        }
     }
 
     /// Adds `weight` times the product of `x` with itself.
@@ -16,7 +19,10 @@ impl Symmetric {
         for (i, row) in self.entries.chunks_exact_mut(self.size).enumerate() {
             let factor = weight * x[i];
             if factor != 0.0 {
-                row[..=i].iter_mut().zip(x).for_each(|(entry, x)| *entry += factor * x);
+                row[..=i]
+                    .iter_mut()
+                    .zip(x)
+                    .for_each(|(entry, x)| *entry += factor * x);
             }
         }
     }
@@ -28,7 +34,9 @@ impl Symmetric {
     /// This matrix times `x`.
     pub(crate) fn times(&self, x: &[f64]) -> Vec<f64> {
         let at = |i: usize, j: usize| self.entries[i.max(j) * self.size + i.min(j)];
-        (0..self.size).map(|i| (0..self.size).map(|j| at(i, j) * x[j]).sum()).collect()
+        (0..self.size)
+            .map(|i| (0..self.size).map(|j| at(i, j) * x[j]).sum())
+            .collect()
     }
 
     /// Splits it into a triangle times that triangle's mirror image.
@@ -45,7 +53,10 @@ impl Symmetric {
             let squares: f64 = row[..j].iter().map(|entry| entry * entry).sum();
             row[j] = (row[j] - squares).max(f64::MIN_POSITIVE).sqrt();
         }
-        Factored { size: n, entries: self.entries }
+        Factored {
+            size: n,
+            entries: self.entries,
+        }
     }
 }
 

@@ -57,23 +57,39 @@ fn unnamed(tokens: Tokens) -> Weights {
 fn ratio(weights: &Weights, known: &Known) -> (Segment, usize, f64) {
     let tokens = estimate::estimate(weights, &known.features).tokens.max(1) as f64;
     let size = SIZE_LIMITS.iter().filter(|limit| tokens >= **limit).count();
-    (known.segment, size, (known.tokens.max(1) as f64 / tokens).ln())
+    (
+        known.segment,
+        size,
+        (known.tokens.max(1) as f64 / tokens).ln(),
+    )
 }
 
 /// For each segment and size the interval that left out as few as it shall.
 fn spread(ratios: &[(Segment, usize, f64)]) -> Spread {
     let interval = |of: &dyn Fn(Segment, usize) -> bool, least: usize| {
-        let mut logs: Vec<f64> = ratios.iter().filter(|(s, n, _)| of(*s, *n)).map(|it| it.2).collect();
+        let mut logs: Vec<f64> = ratios
+            .iter()
+            .filter(|(s, n, _)| of(*s, *n))
+            .map(|it| it.2)
+            .collect();
         logs.sort_by(f64::total_cmp);
         let out = (logs.len() as f64 * LEFT_OUT) as usize;
-        (logs.len() >= least).then(|| (logs[out].min(0.0) as f32, logs[logs.len() - 1 - out].max(0.0) as f32))
+        (logs.len() >= least).then(|| {
+            (
+                logs[out].min(0.0) as f32,
+                logs[logs.len() - 1 - out].max(0.0) as f32,
+            )
+        })
     };
     let of_segment = |segment: Segment| {
         std::array::from_fn(|size| {
             // The next smaller sizes stand in for one that has too few texts: they are wider.
-            let near = (0..=size).rev().find_map(|from| interval(&|s, n| s == segment && (from..=size).contains(&n), 100));
+            let near = (0..=size)
+                .rev()
+                .find_map(|from| interval(&|s, n| s == segment && (from..=size).contains(&n), 100));
             let near = near.or_else(|| interval(&|s, _| s == segment, 100));
-            near.or_else(|| interval(&|_, n| n <= size, 1)).unwrap_or((-1.0, 1.0))
+            near.or_else(|| interval(&|_, n| n <= size, 1))
+                .unwrap_or((-1.0, 1.0))
         })
     };
     Segment::ALL.into_iter().map(of_segment).collect()
@@ -81,21 +97,49 @@ fn spread(ratios: &[(Segment, usize, f64)]) -> Spread {
 
 /// The weights by those fit documents for which `part` holds.
 fn tokens(corpora: &Corpora, rows: &Rows, part: impl Fn(usize) -> bool) -> Tokens {
-    let chosen = |row: &&Row| corpora.documents[row.document].split == Split::Fit && part(row.document);
+    let chosen =
+        |row: &&Row| corpora.documents[row.document].split == Split::Fit && part(row.document);
     let rows: Vec<&Row> = rows.rows.iter().filter(chosen).collect();
-    let adversarial = |row: &Row| corpora.categories[corpora.documents[row.document].category].is_adversarial();
+    let adversarial =
+        |row: &Row| corpora.categories[corpora.documents[row.document].category].is_adversarial();
     let scale = scale(&rows);
-    let mut importance: Vec<f64> = rows.iter().map(|row| importance(row, adversarial(row))).collect();
+    let mut importance: Vec<f64> = rows
+        .iter()
+        .map(|row| importance(row, adversarial(row)))
+        .collect();
 
-    let mut all = Learnt::new(&rows, &importance, &scale, |_| true, &[0.0; FEATURES], DRAWN_TO_NOUGHT);
+    let mut all = Learnt::new(
+        &rows,
+        &importance,
+        &scale,
+        |_| true,
+        &[0.0; FEATURES],
+        DRAWN_TO_NOUGHT,
+    );
     let mut segments = Vec::new();
     for round in 0..3 {
         segments = Segment::ALL
-            .map(|segment| Learnt::new(&rows, &importance, &scale, |row| row.segment == segment, &all.weights, DRAWN_BY_BLOCKS))
+            .map(|segment| {
+                Learnt::new(
+                    &rows,
+                    &importance,
+                    &scale,
+                    |row| row.segment == segment,
+                    &all.weights,
+                    DRAWN_BY_BLOCKS,
+                )
+            })
             .into();
         if round < 2 {
             less_for_far_off(&rows, &mut importance, &scale, &segments, adversarial);
-            all = Learnt::new(&rows, &importance, &scale, |_| true, &[0.0; FEATURES], DRAWN_TO_NOUGHT);
+            all = Learnt::new(
+                &rows,
+                &importance,
+                &scale,
+                |_| true,
+                &[0.0; FEATURES],
+                DRAWN_TO_NOUGHT,
+            );
         }
     }
     meet_categories(corpora, &rows, &scale, &importance, &mut segments);
@@ -106,7 +150,9 @@ fn tokens(corpora: &Corpora, rows: &Rows, part: impl Fn(usize) -> bool) -> Token
 /// What each feature is divided by, so that all are of the same order.
 fn scale(rows: &[&Row]) -> Vec<f64> {
     let mean = |i: usize| {
-        let squares = rows.iter().map(|row| (f64::from(row.counts[i]) / row.tokens.max(20.0)).powi(2));
+        let squares = rows
+            .iter()
+            .map(|row| (f64::from(row.counts[i]) / row.tokens.max(20.0)).powi(2));
         squares.sum::<f64>() / rows.len().max(1) as f64
     };
     (0..FEATURES).map(|i| mean(i).sqrt().max(1e-6)).collect()
@@ -116,11 +162,19 @@ fn scale(rows: &[&Row]) -> Vec<f64> {
 fn importance(row: &Row, adversarial: bool) -> f64 {
     let part = row.bytes / estimate::BLOCK_BYTES as f64;
     let weight = part / row.tokens.max(20.0).powi(2);
-    if adversarial { weight * ADVERSARIAL_WEIGHT } else { weight }
+    if adversarial {
+        weight * ADVERSARIAL_WEIGHT
+    } else {
+        weight
+    }
 }
 
 fn scaled(row: &Row, scale: &[f64]) -> Vec<f64> {
-    row.counts.iter().zip(scale).map(|(count, scale)| f64::from(*count) / scale).collect()
+    row.counts
+        .iter()
+        .zip(scale)
+        .map(|(count, scale)| f64::from(*count) / scale)
+        .collect()
 }
 
 /// What was learnt of one segment, in scaled features.
@@ -143,19 +197,34 @@ impl Learnt {
         for (row, weight) in rows.iter().zip(importance).filter(|(row, _)| of(row)) {
             let x = scaled(row, scale);
             matrix.add_product(&x, *weight);
-            right.iter_mut().zip(&x).for_each(|(sum, x)| *sum += weight * x * row.tokens);
+            right
+                .iter_mut()
+                .zip(&x)
+                .for_each(|(sum, x)| *sum += weight * x * row.tokens);
         }
         let known = matrix.times(prior);
-        let unknown: Vec<f64> = right.iter().zip(known).map(|(right, known)| right - known).collect();
+        let unknown: Vec<f64> = right
+            .iter()
+            .zip(known)
+            .map(|(right, known)| right - known)
+            .collect();
         (0..FEATURES).for_each(|i| matrix.add(i, i, drawn));
         let matrix = matrix.factor();
         let moved = matrix.solve(&unknown);
-        let weights = prior.iter().zip(moved).map(|(prior, moved)| prior + moved).collect();
+        let weights = prior
+            .iter()
+            .zip(moved)
+            .map(|(prior, moved)| prior + moved)
+            .collect();
         Self { weights, matrix }
     }
 
     fn tokens(&self, x: &[f64]) -> f64 {
-        self.weights.iter().zip(x).map(|(weight, x)| weight * x).sum()
+        self.weights
+            .iter()
+            .zip(x)
+            .map(|(weight, x)| weight * x)
+            .sum()
     }
 }
 
@@ -175,7 +244,11 @@ fn less_for_far_off(
         })
         .collect();
     for segment in Segment::ALL {
-        let of = || rows.iter().enumerate().filter(move |(_, row)| row.segment == segment);
+        let of = || {
+            rows.iter()
+                .enumerate()
+                .filter(move |(_, row)| row.segment == segment)
+        };
         let mut here: Vec<f64> = of().map(|(i, _)| off[i]).collect();
         if here.is_empty() {
             continue;
@@ -217,7 +290,10 @@ fn meet_categories(
     let mut off = Vec::new();
     for &category in &categories {
         let most = tokens[category].max(1.0);
-        sums[category].iter_mut().flatten().for_each(|sum| *sum /= most);
+        sums[category]
+            .iter_mut()
+            .flatten()
+            .for_each(|sum| *sum /= most);
         let parts = sums[category].iter().zip(segments.iter());
         off.push(1.0 - parts.map(|(x, learnt)| learnt.tokens(x)).sum::<f64>());
     }
@@ -226,7 +302,16 @@ fn meet_categories(
         .iter()
         .map(|&category| {
             let parts = sums[category].iter().zip(segments.iter());
-            parts.map(|(x, learnt)| learnt.matrix.solve(x).iter().map(|pull| pull * variance).collect()).collect()
+            parts
+                .map(|(x, learnt)| {
+                    learnt
+                        .matrix
+                        .solve(x)
+                        .iter()
+                        .map(|pull| pull * variance)
+                        .collect()
+                })
+                .collect()
         })
         .collect();
     let mut matrix = Symmetric::zero(categories.len());
@@ -240,7 +325,11 @@ fn meet_categories(
     let multipliers = matrix.factor().solve(&off);
     for (multiplier, pull) in multipliers.iter().zip(&pulls) {
         for (learnt, pull) in segments.iter_mut().zip(pull) {
-            learnt.weights.iter_mut().zip(pull).for_each(|(weight, pull)| *weight += multiplier * pull);
+            learnt
+                .weights
+                .iter_mut()
+                .zip(pull)
+                .for_each(|(weight, pull)| *weight += multiplier * pull);
         }
     }
 }

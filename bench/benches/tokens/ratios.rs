@@ -1,0 +1,122 @@
+//! The product beside the tokenizers of others: the same texts, the same core, the same run,
+//! counts compared first, in turn round by round, medians of the rounds' ratios.
+
+use crate::Effort;
+use crate::clock::mb_s;
+use crate::peers::{Contender, contenders, ours_name};
+use crate::texts::Corpus;
+use bench::{figure, figure_exact, median};
+use edge_userspace::tokens::Isa;
+use std::collections::BTreeMap;
+
+/// Passes of a round, but for those that are slow.
+const PASSES: u32 = 3;
+
+/// Prints `tokens.ratio.*` and the speeds behind them.
+pub(crate) fn run(vocabulary: &str, corpora: &[Corpus], effort: Effort) {
+    let (mut all, missing) = contenders(vocabulary);
+    for why in missing {
+        println!("SKIPPED tokens.ratio.{vocabulary}.*: {why}");
+    }
+    for contender in &mut all {
+        for corpus in corpora {
+            contender.give(&corpus.text).expect("a contender that runs");
+        }
+    }
+    for (index, corpus) in corpora.iter().enumerate() {
+        let expected = all[0].count(index).expect("ours runs");
+        assert!(expected > 0, "{}: no token", corpus.name);
+        let mut equal: Vec<&mut Box<dyn Contender>> = Vec::new();
+        for contender in &mut all {
+            let count = contender.count(index).expect("a contender that runs");
+            if contender.name().starts_with("edge") || vocabulary != "claude-2" {
+                let (name, corpus) = (contender.name(), corpus.name);
+                assert_eq!(count, expected, "{vocabulary} {corpus}: {name}");
+            } else if count != expected {
+                println!(
+                    "SKIPPED tokens.ratio.{vocabulary}.{}.vs_{}: it counts {count}, not {expected}: it does not normalise",
+                    corpus.name,
+                    contender.name()
+                );
+                continue;
+            }
+            equal.push(contender);
+        }
+        compare(vocabulary, corpus, index, &mut equal, effort);
+    }
+}
+
+fn compare(
+    vocabulary: &str,
+    corpus: &Corpus,
+    index: usize,
+    all: &mut [&mut Box<dyn Contender>],
+    effort: Effort,
+) {
+    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for round in 0..effort.rounds {
+        for contender in all.iter_mut() {
+            if contender.is_slow() && round >= effort.slow_rounds {
+                continue;
+            }
+            let passes = if contender.is_slow() { 1 } else { PASSES };
+            if !contender.is_slow() {
+                // The one before it has filled the caches with its own.
+                contender.time(index, 1).expect("a contender that runs");
+            }
+            let ns = contender
+                .time(index, passes)
+                .expect("a contender that runs");
+            samples.entry(contender.name()).or_default().push(ns);
+        }
+    }
+    let (name, bytes) = (corpus.name, corpus.text.len());
+    let best = ours_name(Isa::best());
+    for (contender, ns) in &samples {
+        let speed = mb_s(bytes, median(ns.clone()));
+        figure(
+            &format!("tokens.warm.{vocabulary}.{name}.{contender}.mb_s"),
+            speed,
+            "MB/s",
+        );
+        if contender.starts_with("edge") {
+            continue;
+        }
+        let ratio = ratio(ns, &samples[&best]);
+        figure_exact(
+            &format!("tokens.ratio.{vocabulary}.{name}.vs_{contender}"),
+            ratio,
+            "times",
+        );
+        for isa in Isa::available().filter(|isa| *isa != Isa::best()) {
+            let ratio = self::ratio(ns, &samples[&ours_name(isa)]);
+            figure_exact(
+                &format!("tokens.ratio.{vocabulary}.{name}.{isa}.vs_{contender}"),
+                ratio,
+                "times",
+            );
+        }
+    }
+    if let (Some(with), Some(without)) = (
+        samples.get("gigatoken"),
+        samples.get("gigatoken_without_ids"),
+    ) {
+        let share = 100.0 * (1.0 - ratio(without, with));
+        figure(
+            &format!("tokens.peer.gigatoken.{vocabulary}.{name}.ids_to_python_pct"),
+            share,
+            "%",
+        );
+    }
+}
+
+/// How many times as long as ours theirs takes: the median over the rounds that both have.
+fn ratio(theirs: &[f64], ours: &[f64]) -> f64 {
+    median(
+        theirs
+            .iter()
+            .zip(ours)
+            .map(|(theirs, ours)| theirs / ours)
+            .collect(),
+    )
+}
