@@ -6,9 +6,11 @@
 
 mod fuzz;
 
+use std::path::Path;
 use std::sync::LazyLock;
 
-use edge_tokens::{NormalForm, Pattern, Ranks, Vocabulary, plain};
+use edge_tokens::{Counter, Isa, NormalForm, Pattern, Ranks, Vocabulary, plain};
+use sha2::{Digest as _, Sha256};
 use tiktoken_rs::CoreBPE;
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -33,6 +35,17 @@ fn embedded_ranks_are_those_of_the_references() {
             assert_eq!(bpe.bpe.token_bytes(rank), token, "{name}, rank {rank}");
             assert_eq!(tiktoken.decode_bytes(&[rank]).unwrap(), token);
         }
+    }
+}
+
+#[test]
+fn embedded_files_are_those_of_the_provenance() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vocabularies");
+    let provenance = std::fs::read_to_string(folder.join("PROVENANCE.md")).unwrap();
+    for name in Vocabulary::EMBEDDED {
+        let file = std::fs::read(folder.join(format!("{name}.bin"))).unwrap();
+        let row = format!("| `{name}.bin` | `{}` |", hex::encode(Sha256::digest(file)));
+        assert!(provenance.contains(&row), "PROVENANCE.md lacks {row}");
     }
 }
 
@@ -117,6 +130,28 @@ fn pieces_of_each_pattern_are_those_of_its_regular_expression() {
             }
             assert_eq!(expected.next(), None);
         });
+    }
+}
+
+/// Any pattern may come with any tokens: the fast counters, too, take them as they come.
+#[test]
+fn counters_of_every_pattern_and_isa_equal_the_plain_one() {
+    let embedded = Vocabulary::embedded("cl100k_base").unwrap();
+    for (seed, pattern) in (20..).zip(Pattern::ALL) {
+        for normal_form in [NormalForm::None, NormalForm::Nfc, NormalForm::Nfkc] {
+            let ranks = embedded.ranks().clone();
+            let vocabulary = Vocabulary::of("any", ranks, pattern, normal_form);
+            let counters = Isa::available().map(|isa| Counter::with_isa(&vocabulary, isa).unwrap());
+            let mut counters: Vec<Counter> = counters.collect();
+            fuzz::texts(seed, |text| {
+                let count = plain::count(&vocabulary, text.as_bytes());
+                for counter in &mut counters {
+                    let isa = counter.isa();
+                    let fast = counter.count(text.as_bytes());
+                    assert_eq!(fast, count, "{pattern}, {normal_form:?}, {isa}: {text:?}");
+                }
+            });
+        }
     }
 }
 
