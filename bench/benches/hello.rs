@@ -83,6 +83,7 @@ fn keys() -> Snapshot {
             not_after_s: u64::MAX,
             alpn_only: false,
             rates: Default::default(),
+            max_prompt_tokens: None,
             revoked: false,
         })
     }));

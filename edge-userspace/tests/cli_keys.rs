@@ -157,6 +157,31 @@ fn terms_are_kept_and_nonsense_is_refused() {
 }
 
 #[test]
+fn a_prompts_limit_is_given_changed_and_taken_away() {
+    let place = Place::new();
+    let alice = place
+        .json("keys new --store s --audience demo --json --name alice --max-prompt-tokens 200000");
+    assert_eq!(alice["max_prompt_tokens"], 200_000);
+    let id = alice["key_id"].as_str().unwrap();
+    let limit = || place.json("keys list --store s --json")[0]["max_prompt_tokens"].clone();
+    let list = place.good("keys list --store s");
+    assert!(list.contains("(prompts up to 200000 tokens)"), "{list}");
+    let change = format!("keys limit --store s {id} --max-prompt-tokens");
+    place.good(&format!("{change} 5"));
+    assert_eq!(limit(), 5);
+    // Another change leaves it as it is.
+    place.good(&format!(
+        "keys limit --store s {id} --connections-per-second 7"
+    ));
+    assert_eq!(limit(), 5);
+    place.good(&format!("{change} default"));
+    assert_eq!(limit(), Value::Null);
+    let usage = place.edge(&format!("{change} 1000000001"));
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(errors(&usage).contains("a whole number up to 1000000000, or default"));
+}
+
+#[test]
 fn rates_are_given_changed_and_taken_away() {
     let place = Place::new();
     let new = "keys new --store s --audience demo --json --name";

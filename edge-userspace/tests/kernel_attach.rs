@@ -116,6 +116,7 @@ fn record(text: &[u8]) -> KeyRecord {
         not_after_s: u64::MAX,
         alpn_only: false,
         rates: Default::default(),
+        max_prompt_tokens: None,
         revoked: false,
     }
 }

@@ -233,6 +233,7 @@ fn key(number: u32) -> StoredKey {
         not_after_s: u64::MAX,
         alpn_only: false,
         rates: Default::default(),
+        max_prompt_tokens: None,
         created_at_s: bench::NOW_S,
         revoked_at_s: None,
     }

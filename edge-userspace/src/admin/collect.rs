@@ -2,6 +2,8 @@
 //!
 //! What the data path counts is in [`crate::telemetry`].
 
+mod prompts;
+
 use super::View;
 use crate::charges;
 use crate::daemon;
@@ -56,6 +58,7 @@ impl Collector for Collect {
         configuration(&(view.configuration)(), &mut families)?;
         keys(&view, &mut families)?;
         charges(&(view.charges)(), &mut families)?;
+        prompts::prompts(&view.prompts, &mut families)?;
         kernel(&(view.kernel)(), &mut families)
     }
 }

@@ -13,6 +13,7 @@ use crate::charges;
 use crate::daemon;
 use crate::kernel;
 use crate::keys::{Keyring, watch::Watch};
+use crate::prompt::Prompts;
 use crate::telemetry::{self, Metrics};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -63,6 +64,8 @@ pub struct View {
     pub charges: Box<dyn Fn() -> charges::Status + Send + Sync>,
     /// A fresh look at the kernel half.
     pub kernel: Box<dyn Fn() -> kernel::Status + Send + Sync>,
+    /// How prompts are counted.
+    pub prompts: Arc<Prompts>,
     /// What the data path counts.
     pub metrics: Arc<Metrics>,
     /// How far the daemon is.

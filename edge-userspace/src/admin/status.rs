@@ -5,6 +5,7 @@ use crate::charges;
 use crate::daemon;
 use crate::kernel;
 use crate::keys::watch;
+use crate::prompt::calibration;
 use crate::telemetry;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -33,6 +34,8 @@ pub struct Status {
     pub keys: Keys,
     /// The tables of used tokens, source prefixes and keys, and the limits they go by.
     pub charges: charges::Status,
+    /// What is learnt of models whose tokenizer is not published.
+    pub calibration: Vec<calibration::Learnt>,
     /// What the data path has done.
     pub traffic: telemetry::Summary,
 }
@@ -78,6 +81,7 @@ impl Status {
                 store: view.store.status(),
             },
             charges: (view.charges)(),
+            calibration: view.prompts.calibration().learnt(),
             traffic: view.metrics.summary(),
         }
     }

@@ -9,6 +9,19 @@ use std::net::TcpStream as StdStream;
 /// A hang guard.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// One model has been learnt.
+fn prompts() -> Prompts {
+    let prompts = Prompts::new(&crate::config::Prompt {
+        max_tokens: 0,
+        max_held_bytes: 1 << 20,
+        models: crate::config::Models::default(),
+        calibration_file: None,
+        calibrated_models: 2,
+    });
+    prompts.calibration().observe(b"claude-\"x\"", 1000, 1000);
+    prompts
+}
+
 struct Admin {
     address: SocketAddr,
     view: Arc<View>,
@@ -67,6 +80,7 @@ impl Admin {
                 counters: vec![("tag_wrong", 3), ("hellos", 5), ("answered_alert", 2)],
                 ..kernel::Status::none("a note".to_owned())
             }),
+            prompts: Arc::new(prompts()),
             metrics: Arc::new(metrics),
             phase: Phase::default(),
         });
@@ -152,6 +166,12 @@ fn metrics_show_keys_and_kernel_beside_the_data_path() {
         "edge_kernel_hellos_total 5",
         "edge_kernel_answers_total{answer=\"alert\"} 2",
         "edge_open_connections 0",
+        "edge_held_body_bytes 0",
+        "edge_held_body_bytes_capacity 1048576",
+        "edge_calibration_factor{model=\"claude-\\\"x\\\"\"} 1.0",
+        "edge_calibration_answers_total{model=\"claude-\\\"x\\\"\"} 1",
+        "edge_calibration_models_capacity 2",
+        "edge_calibration_left_out_total 0",
         "# TYPE edge_kernel_verdicts_total counter",
     ] {
         assert!(

@@ -3,6 +3,7 @@
 use super::layer::{self, X_ANTHROPIC_LAYER};
 use super::request_id::RequestId;
 use super::settings::Settings;
+use crate::prompt::Count;
 use crate::telemetry::Lane;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -11,6 +12,7 @@ const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-edge-upstream
 const X_CLAUDE_LAYER: HeaderName = HeaderName::from_static("x-claude-layer");
 const X_CLAUDE_ROUTE: HeaderName = HeaderName::from_static("x-claude-route");
 const X_ANTHROPIC_ROUTED_TO: HeaderName = HeaderName::from_static("x-anthropic-routed-to");
+const X_EDGE_INPUT_TOKENS: HeaderName = HeaderName::from_static("x-edge-input-tokens");
 const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
 
 /// Takes out of a request what speaks to the edge alone.
@@ -18,12 +20,24 @@ pub(super) fn remove_own(headers: &mut HeaderMap) {
     headers.remove(X_DEBUG);
 }
 
+/// Whether the body is one JSON text that can be read as such.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    is_plain(headers) && is_media_type(headers, b"application/json")
+}
+
 /// Whether the body is a stream of server-sent events that can be read as such. One that an
 /// upstream has compressed although it was asked not to is passed as mere bytes.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    let plain = (headers.get(header::CONTENT_ENCODING))
-        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    plain && is_media_type(headers, b"text/event-stream")
+    is_plain(headers) && is_media_type(headers, b"text/event-stream")
+}
+
+/// Says how many tokens the request's prompt has; an upstream may be an edge as well.
+pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
+    let value = count.and_then(|count| HeaderValue::try_from(count.to_string()).ok());
+    match value {
+        Some(value) => drop(headers.insert(X_EDGE_INPUT_TOKENS, value)),
+        None => drop(headers.remove(X_EDGE_INPUT_TOKENS)),
+    }
 }
 
 /// Puts the edge's headers on a response. `lane` is the one that it is marked with.
@@ -59,6 +73,11 @@ pub(super) fn dress(headers: &mut HeaderMap, settings: &Settings, lane: Lane, id
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, no-store"),
     );
+}
+
+fn is_plain(headers: &HeaderMap) -> bool {
+    (headers.get(header::CONTENT_ENCODING))
+        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// Parameters such as `charset` do not count.

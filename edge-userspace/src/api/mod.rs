@@ -6,6 +6,7 @@
 //! ([`crate::listener`]), whose key it is ([`crate::session`]), the bytes of the body
 //! ([`crate::relay`]).
 
+mod admit;
 pub mod error;
 mod headers;
 pub mod layer;
@@ -19,10 +20,13 @@ pub use request_id::{RequestId, RequestIds};
 pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
+use crate::config::Models;
+use crate::prompt::{Count, Counters, Learn, Prompts, Shape, Usage};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
-use crate::upstream::{self, Answer, ConnectError, Fault, Target, Upstream};
+use crate::upstream::{self, Answer, ConnectError, Fault, Target, Upload, Upstream};
+use admit::{Admitted, Refused};
 use bytes::Bytes;
 use error::ApiError;
 use http::header::{self, HeaderValue};
@@ -30,7 +34,8 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use read_off::read_off;
-use seen::Seen;
+use seen::{Encoding, Seen};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,6 +47,10 @@ const LOG_LINES_PER_SECOND: u32 = 20;
 pub struct Api {
     settings: Arc<Settings>,
     upstream: Upstream<RequestBody>,
+    prompts: Arc<Prompts>,
+    counters: Rc<Counters>,
+    /// Those that the counters were made for.
+    models_before: RefCell<Arc<Models>>,
     ids: RequestIds,
     metrics: Arc<Metrics>,
     log: Bounded,
@@ -53,13 +62,23 @@ enum Plan {
     Health,
     /// The upstream does.
     Forward,
+    /// The prompt is read and counted first.
+    Count(Shape, Encoding),
 }
 
 impl Api {
     /// With an upstream pool of its own.
     #[must_use]
-    pub fn new(settings: Arc<Settings>, target: Arc<Target>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        settings: Arc<Settings>,
+        target: Arc<Target>,
+        prompts: Arc<Prompts>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
+            models_before: RefCell::new(prompts.models()),
+            counters: Rc::default(),
+            prompts,
             settings,
             upstream: Upstream::new(target, Arc::clone(&metrics)),
             ids: RequestIds::new(),
@@ -90,6 +109,7 @@ impl Api {
         } else {
             session.identity().lane
         };
+        let mut count = None;
         let mut response = match self.plan(session, &request, route, &seen, &id) {
             Err(error) => {
                 let expects_continue = request.headers().contains_key(header::EXPECT);
@@ -100,10 +120,21 @@ impl Api {
                 whole(error.response(id.text()))
             }
             Ok(Plan::Health) => whole(health()),
-            Ok(Plan::Forward) => match self.forward(stream, request, &id).await {
-                Ok(response) => response,
-                Err(error) => whole(error.response(id.text())),
-            },
+            Ok(Plan::Forward) => {
+                let (head, body) = request.into_parts();
+                let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
+                let request = Request::from_parts(head, body);
+                let sent = self.forward(stream, request, upload, &id, None);
+                sent.await
+                    .unwrap_or_else(|error| whole(error.response(id.text())))
+            }
+            Ok(Plan::Count(shape, encoding)) => {
+                let asked = self.counted(stream, request, route, shape, encoding, &id);
+                // In a box: most of a connection's requests wait in the upstream's part.
+                let (answered, told) = Box::pin(asked).await;
+                count = told;
+                answered.unwrap_or_else(|error| whole(error.response(id.text())))
+            }
         };
         if route != Route::None && response.status() == http::StatusCode::METHOD_NOT_ALLOWED {
             let allow = HeaderValue::from_static(route.methods());
@@ -117,6 +148,7 @@ impl Api {
             // HTTP/2 would send it on.
             *response.body_mut() = ResponseBody::Whole(None);
         }
+        headers::tell_count(response.headers_mut(), count);
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
         self.metrics
             .requests
@@ -175,26 +207,68 @@ impl Api {
         }
         if seen.encoding_unknown {
             return Err(ApiError::unsupported_encoding(
-                "content-encoding must be identity, gzip or zstd",
+                "content-encoding must be identity or gzip",
             ));
         }
         if (seen.content_length).is_some_and(|length| length > self.settings.max_body_bytes) {
             return Err(self.too_large());
         }
-        Ok(Plan::Forward)
+        Ok(match route.shape() {
+            Some(shape) => Plan::Count(shape, seen.encoding),
+            None => Plan::Forward,
+        })
+    }
+
+    /// Counts the prompt, then answers with the count or sends the request on.
+    async fn counted(
+        &self,
+        stream: Stream,
+        request: Request<Incoming>,
+        route: Route,
+        shape: Shape,
+        encoding: Encoding,
+        id: &RequestId,
+    ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
+        let (head, mut body) = request.into_parts();
+        let session = Rc::clone(stream.session());
+        let admitted = stream.run(self.admit(&session, route, shape, encoding, &mut body));
+        let Admitted {
+            counted,
+            pieces,
+            held,
+        } = match admitted.await {
+            Ok(Ok(admitted)) => admitted,
+            Ok(Err(refused)) => {
+                let is_over = matches!(refused, Refused::Body(_));
+                if session.state() == State::Open && !is_over {
+                    read_off(body, head.version, false);
+                }
+                return (Err(self.not_admitted(&refused)), None);
+            }
+            Err(end) => return (Err(ended(end)), None),
+        };
+        let count = Some(counted.count);
+        if route == Route::CountTokens {
+            return (admit::counted(&counted).map(whole), count);
+        }
+        let (body, upload) = RequestBody::whole(pieces, held);
+        let request = Request::from_parts(head, body);
+        let sent = self.forward(stream, request, Some(upload), id, counted.learn);
+        (sent.await, count)
     }
 
     async fn forward(
         &self,
         stream: Stream,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
+        upload: Option<Rc<Upload>>,
         id: &RequestId,
+        learn: Option<Learn>,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let (mut head, body) = request.into_parts();
         let target = self.upstream.target();
         target.prepare(&mut head.headers);
         headers::remove_own(&mut head.headers);
-        let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
         let mut request = Request::new(body);
         *request.method_mut() = head.method;
         *request.uri_mut() = path_of(head.uri);
@@ -209,7 +283,7 @@ impl Api {
         let answered = answered.map_err(|error| self.failed(&error, id))?;
         let (head, answer) = answered.into_parts();
         self.metrics.first_byte.observe(begun.elapsed());
-        Ok(self.relay(head, answer, stream, id))
+        Ok(self.relay(head, answer, stream, id, learn))
     }
 
     fn relay(
@@ -218,6 +292,7 @@ impl Api {
         answer: Answer<RequestBody>,
         stream: Stream,
         id: &RequestId,
+        learn: Option<Learn>,
     ) -> Response<ResponseBody> {
         let mut headers = head.headers;
         upstream::strip_hop_by_hop(&mut headers);
@@ -226,10 +301,14 @@ impl Api {
             // An error event may have to be added.
             headers.remove(header::CONTENT_LENGTH);
         }
+        let is_usage =
+            head.status == http::StatusCode::OK && (is_event_stream || headers::is_json(&headers));
+        let usage = learn.filter(|_| is_usage);
         let body = Relayed::new(
             answer,
             is_event_stream,
             self.upstream.target().idle_timeout(),
+            usage.map(|learn| Usage::new(learn, is_event_stream)),
             stream,
             id.text().clone(),
             Arc::clone(&self.metrics),
@@ -257,13 +336,7 @@ impl Api {
             upstream::Error::Broken(_) => {
                 ApiError::api("The upstream broke off before it answered")
             }
-            upstream::Error::Body(Fault::TooLarge) => self.too_large(),
-            upstream::Error::Body(Fault::ClientSilent) => {
-                ApiError::request_timeout("The request's body did not come to its end in time")
-            }
-            upstream::Error::Body(Fault::ClientLeft) => {
-                ApiError::invalid_request("The request's body broke off")
-            }
+            upstream::Error::Body(fault) => self.body_failed(*fault),
         };
         let fault_is_the_clients = matches!(error, upstream::Error::Body(_));
         if !fault_is_the_clients && let Some(permit) = self.log.permit() {
@@ -275,6 +348,16 @@ impl Api {
             );
         }
         told
+    }
+
+    fn body_failed(&self, fault: Fault) -> ApiError {
+        match fault {
+            Fault::TooLarge => self.too_large(),
+            Fault::ClientSilent => {
+                ApiError::request_timeout("The request's body did not come to its end in time")
+            }
+            Fault::ClientLeft => ApiError::invalid_request("The request's body broke off"),
+        }
     }
 
     /// The connection ends with the answer, so that another try opens a new one, which may

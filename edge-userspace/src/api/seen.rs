@@ -3,6 +3,25 @@
 use crate::session::Presented;
 use http::header::{HeaderMap, HeaderValue};
 
+/// The content encodings that are read (RFC 9110 section 8.4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Encoding {
+    #[default]
+    Identity,
+    Gzip,
+}
+
+impl Encoding {
+    const ALL: [Self; 2] = [Self::Identity, Self::Gzip];
+
+    const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Identity => b"identity",
+            Self::Gzip => b"gzip",
+        }
+    }
+}
+
 /// What the edge looks at in a request's headers.
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
@@ -12,7 +31,9 @@ pub(super) struct Seen<'a> {
     versions_conflict: bool,
     /// `x-anthropic-layer` on a request is a forgery.
     pub(super) layer: bool,
-    /// A content encoding other than those that pass.
+    /// How the body is encoded.
+    pub(super) encoding: Encoding,
+    /// A content encoding other than those that are read.
     pub(super) encoding_unknown: bool,
     /// A transfer encoding other than chunked.
     pub(super) framing_unknown: bool,
@@ -42,9 +63,11 @@ impl<'a> Seen<'a> {
                 }
                 "content-encoding" => {
                     let value = value.as_bytes();
-                    let known = [&b"identity"[..], b"gzip", b"zstd"];
-                    let known = known.iter().any(|known| value.eq_ignore_ascii_case(known));
-                    seen.encoding_unknown |= !known;
+                    let known = Encoding::ALL.into_iter();
+                    let known = { known }.find(|known| value.eq_ignore_ascii_case(known.name()));
+                    // Encodings upon each other are not understood.
+                    seen.encoding_unknown |= known.is_none() || seen.encoding != Encoding::Identity;
+                    seen.encoding = known.unwrap_or_default();
                 }
                 "content-length" => {
                     seen.content_length =
@@ -207,7 +230,7 @@ mod tests {
             (seen.encoding_unknown, seen.framing_unknown)
         };
         assert_eq!(seen("content-encoding", "GZIP"), (false, false));
-        assert_eq!(seen("content-encoding", "zstd"), (false, false));
+        assert_eq!(seen("content-encoding", "zstd"), (true, false));
         assert_eq!(seen("content-encoding", "br"), (true, false));
         assert_eq!(seen("content-encoding", "gzip, gzip"), (true, false));
         assert_eq!(seen("transfer-encoding", "Chunked"), (false, false));

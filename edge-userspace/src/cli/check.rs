@@ -211,6 +211,26 @@ fn client_rules(config: &config::Config) -> Vec<String> {
     lines
 }
 
+/// How prompts are counted, the first rule that matches, and how long they may be.
+fn prompts(config: &config::Config) -> Vec<String> {
+    let prompt = &config.prompt;
+    let longest = match prompt.max_tokens {
+        0 => "of any length".to_owned(),
+        tokens => format!("up to {tokens} tokens"),
+    };
+    let kept = match &prompt.calibration_file {
+        Some(path) => format!("kept in {}", path.display()),
+        None => "forgotten at a stop".to_owned(),
+    };
+    let mut lines = vec![format!(
+        "prompts {longest}; {} MiB of bodies are held at a time; what is learnt of up to {} models is {kept}; tokens by model, the first that matches:",
+        prompt.max_held_bytes >> 20,
+        prompt.calibrated_models,
+    )];
+    lines.extend(prompt.models.iter().map(|model| format!("  {model}")));
+    lines
+}
+
 fn listed<T: ToString>(items: &[T]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.join(", ")
@@ -301,6 +321,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     ];
     lines.extend(proxy_protocol(config));
     lines.extend(client_rules(config));
+    lines.extend(prompts(config));
     lines.extend(certificate(config));
     lines
 }

@@ -3,6 +3,7 @@
 use super::moment;
 use super::output::{Failure, Outcome};
 use crate::demo_model;
+use crate::tokens::Vocabulary;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   edge demo-model --listen 127.0.0.1:8080
-  edge demo-model --listen 127.0.0.1:8443 --certificate model.pem --private-key model.key")]
+  edge demo-model --listen 127.0.0.1:8443 --certificate model.pem --private-key model.key
+  edge demo-model --listen 127.0.0.1:8080 --vocabulary claude-2")]
 pub(super) struct DemoModel {
     /// Where it listens; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -37,6 +39,9 @@ pub(super) struct DemoModel {
     /// Tokens of an answer to a request that says nothing about it.
     #[arg(long, default_value_t = 64)]
     tokens: u64,
+    /// Count prompts by this vocabulary; without one, a token for every four bytes.
+    #[arg(long, value_name = "NAME", value_parser = Vocabulary::EMBEDDED)]
+    vocabulary: Option<String>,
 }
 
 impl DemoModel {
@@ -47,6 +52,7 @@ impl DemoModel {
             first_token: self.first_token,
             inter_token: self.inter_token,
             tokens: self.tokens,
+            vocabulary: self.vocabulary.as_deref().and_then(Vocabulary::embedded),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

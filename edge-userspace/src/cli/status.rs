@@ -202,6 +202,17 @@ fn for_people(status: &Value) -> String {
             ),
         );
     }
+    for learnt in status["calibration"].as_array().into_iter().flatten() {
+        line(
+            "learnt",
+            format!(
+                "{}: estimates times {:.3}, from {} answers",
+                learnt["model"].as_str().unwrap_or("?"),
+                learnt["factor"].as_f64().unwrap_or(1.0),
+                number(&learnt["observations"]),
+            ),
+        );
+    }
     let keys = &status["keys"];
     line(
         "keys",

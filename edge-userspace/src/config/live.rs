@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// The fields that change while the daemon runs.
-pub const LIVE: [&str; 7] = [
+pub const LIVE: [&str; 9] = [
     "keys.window_back",
     "keys.window_ahead",
     "keys.connections_per_second",
@@ -12,6 +12,8 @@ pub const LIVE: [&str; 7] = [
     "legacy.deny",
     "legacy.connections_per_second",
     "legacy.burst",
+    "prompt.max_tokens",
+    "prompt.models",
 ];
 
 /// Every field's value at one reading, defaults among them.

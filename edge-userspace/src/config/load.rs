@@ -86,6 +86,7 @@ impl Loader<'_, '_> {
             clients: self.clients(),
             upstream: self.upstream(),
             api: self.api(),
+            prompt: self.prompt(),
             admin: self.admin(),
             log: self.log(),
         }
@@ -405,7 +406,7 @@ impl Loader<'_, '_> {
             .add(self.values.span(field), field, what, cure);
     }
 
-    fn integer(&self, name: &str) -> u64 {
+    pub(super) fn integer(&self, name: &str) -> u64 {
         self.values.integer(name).unwrap_or_default()
     }
 
@@ -421,7 +422,7 @@ impl Loader<'_, '_> {
         self.values.text(name).map(str::to_owned)
     }
 
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
         self.values.path(name, self.problems.file)
     }
 

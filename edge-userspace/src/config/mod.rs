@@ -9,7 +9,9 @@ mod clients;
 mod files;
 mod live;
 mod load;
+mod models;
 mod problem;
+mod prompt;
 mod proxy_protocol;
 mod read;
 pub mod schema;
@@ -19,7 +21,9 @@ pub use clients::{Action, Clients, Rule};
 pub use files::{Identity, IdentityError};
 pub use live::{LIVE, Said};
 pub use load::{admin_address, load, load_said};
+pub use models::{Framing, Model, Models, Name, Tokenizer};
 pub use problem::{Error, Problem};
+pub use prompt::Prompt;
 pub use proxy_protocol::ProxyProtocol;
 
 use edge_common::policy::{Answer, Window};
@@ -47,6 +51,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// `[api]`
     pub api: Api,
+    /// `[prompt]`
+    pub prompt: Prompt,
     /// `[admin]`
     pub admin: Admin,
     /// `[log]`

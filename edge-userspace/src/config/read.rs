@@ -4,6 +4,7 @@
 //! the values mean together and whether files exist (`load`).
 
 use super::live::Said;
+use super::models::{self, Written};
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
 use super::values::{parse_duration, show_duration};
@@ -32,6 +33,7 @@ enum Value {
     Addresses(Vec<(SocketAddr, Span)>),
     Networks(Vec<(IpNet, Span)>),
     Rules(Vec<(Rule, Span)>),
+    Models(Vec<(Written, Span)>),
 }
 
 impl Value {
@@ -46,6 +48,7 @@ impl Value {
             Self::Addresses(values) => all(values),
             Self::Networks(values) => all(values),
             Self::Rules(values) => all(values),
+            Self::Models(values) => all(values),
             single => format!("{single:?}"),
         }
     }
@@ -224,6 +227,13 @@ impl Values {
         }
     }
 
+    pub(super) fn models(&self, name: &str) -> Option<&[(Written, Span)]> {
+        match self.of(name)? {
+            Value::Models(value) => Some(value),
+            _ => None,
+        }
+    }
+
     fn of(&self, name: &str) -> Option<&Value> {
         debug_assert!(
             FIELDS.iter().any(|field| field.name == name),
@@ -311,6 +321,9 @@ fn parse(
 ) -> Option<Value> {
     if let (Kind::Rules, DeValue::Array(items)) = (&field.kind, value.get_ref()) {
         return Some(Value::Rules(clients::parse(items, problems)));
+    }
+    if let (Kind::Models, DeValue::Array(items)) = (&field.kind, value.get_ref()) {
+        return Some(Value::Models(models::parse(items, problems)));
     }
     let mut wrong = |span: Span, what: String| {
         problems.add(

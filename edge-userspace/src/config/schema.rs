@@ -40,6 +40,8 @@ pub enum Kind {
     Networks,
     /// Tables of rules by fingerprint.
     Rules,
+    /// Tables of rules by model.
+    Models,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -72,7 +74,9 @@ macro_rules! fields {
     };
 }
 
-use Kind::{Address, Addresses, Boolean, Choice, Integer, Networks, Path, Rules, Text, Texts};
+use Kind::{
+    Address, Addresses, Boolean, Choice, Integer, Models, Networks, Path, Rules, Text, Texts,
+};
 use Otherwise::{Computed, Required, Value};
 
 fields! {
@@ -176,6 +180,16 @@ fields! {
         "File with the secret under which `x-anthropic-layer` is signed.";
     "api.layer_secret.environment": Text, Computed("a secret made at start"),
         "Environment variable with that secret.";
+    "prompt.max_tokens": Integer(0, 1_000_000_000), Value("0"),
+        "Most tokens of one prompt; a longer one is a 400 that names both numbers. 0: no limit. A key may have its own, which may only be lower. Changes while the daemon runs.";
+    "prompt.max_held_bytes": Integer(1_048_576, 1_099_511_627_776), Value("536870912"),
+        "Bytes of request bodies that are held at a time, all threads together, until they have been sent on; a request that has no room is a 529.";
+    "prompt.models": Models, Computed("those that are built in"),
+        "How each model's prompts are counted, first match wins, at most 256 before those that are built in: see [Token counts](#token-counts). Changes while the daemon runs.";
+    "prompt.calibration_file": Path, Computed("none: learnt anew with each start"),
+        "File in which the daemon keeps what it has learnt of models whose tokenizer is not published.";
+    "prompt.calibrated_models": Integer(1, 4096), Value("64"),
+        "Models that are learnt apart; of more, the first stay, and the others keep the built-in factor.";
     "admin.address": Address, Value("\"127.0.0.1:9901\""),
         "Where `/metrics`, `/livez`, `/readyz` and `/status` are served, without authentication.";
     "admin.allow_public": Boolean, Value("false"),
@@ -208,6 +222,7 @@ impl Kind {
                 "a list of networks, such as [\"10.0.0.0/24\", \"2001:db8::/48\"]".to_owned()
             }
             Self::Rules => "tables, each with `ja4` and `action`".to_owned(),
+            Self::Models => "tables, each with `name` and `tokenizer`".to_owned(),
             Self::Choice(names) => {
                 let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
                 format!("one of {}", names.join(", "))

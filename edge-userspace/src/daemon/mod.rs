@@ -7,6 +7,7 @@
 //! threads → admin → ready.
 
 mod half;
+mod learnt;
 mod log;
 mod reload;
 mod threads;
@@ -21,6 +22,7 @@ use crate::listener::{self, BindError};
 use crate::session::Sessions;
 use crate::telemetry::Metrics;
 use half::Kernel;
+use learnt::Learnt;
 pub use reload::Status as Configuration;
 use reload::{Followed, Reload, Stamp};
 use sd_notify::NotifyState;
@@ -149,10 +151,13 @@ pub fn run(file: &Path) -> Result<(), Error> {
             charges: Arc::clone(&charges),
             kernel: Arc::clone(&kernel),
             keyring: Arc::clone(&keyring),
+            prompts: Arc::clone(shared.prompts()),
         },
         configuration,
     )
     .map_err(Error::system("start the configuration's thread"))?;
+    let learnt = Learnt::start(Arc::clone(shared.prompts().calibration()))
+        .map_err(Error::system("start the thread that keeps what is learnt"))?;
 
     let shutdown = CancellationToken::new();
     let mut threads = Threads::start(sockets.serving, &shared, &shutdown)
@@ -184,6 +189,7 @@ pub fn run(file: &Path) -> Result<(), Error> {
             let kernel = Arc::clone(&kernel);
             Box::new(move || kernel.status())
         },
+        prompts: Arc::clone(shared.prompts()),
         metrics,
         phase: phase.clone(),
     });
@@ -232,6 +238,7 @@ pub fn run(file: &Path) -> Result<(), Error> {
         outcome
     });
     kernel.detach();
+    drop(learnt);
     outcome
 }
 

@@ -1,4 +1,4 @@
-//! Follows the configuration's file while the daemon runs: limits change, everything else that
+//! Follows the configuration's file while the daemon runs: limits and models change, everything else that
 //! changed is said to need a restart. A file that is no good changes nothing, and that is said.
 //!
 //! The file is read when it has changed and then been the same for one look, and at once on a
@@ -8,6 +8,7 @@ use super::Kernel;
 use crate::charges::{Charges, Limits};
 use crate::config::{self, LIVE, Said};
 use crate::keys::Keyring;
+use crate::prompt::Prompts;
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -54,6 +55,7 @@ pub(super) struct Followed {
     pub(super) charges: Arc<Charges>,
     pub(super) kernel: Arc<Kernel>,
     pub(super) keyring: Arc<Keyring>,
+    pub(super) prompts: Arc<Prompts>,
 }
 
 impl Reload {
@@ -156,6 +158,7 @@ impl Follower {
             Ok((config, said)) => {
                 let changed = said.changed(&self.taken);
                 self.taken = said;
+                self.followed.prompts.follow(&config.prompt);
                 self.take(Limits::of(&config), &changed, asked);
             }
             Err(error) => {

@@ -4,7 +4,7 @@ use super::echo::echo;
 use super::play::Play;
 use super::script::{self, Script, Shape};
 use super::stats::{self, Stats};
-use super::{Fault, MAX_TOKENS, Options};
+use super::{Fault, MAX_TOKENS, Options, tokens};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -52,7 +52,8 @@ pub(super) async fn answer(
     match (&head.method, head.uri.path()) {
         (&Method::GET, "/v1/models") => Ok(whole(StatusCode::OK, &models(), counted)),
         (&Method::POST, "/v1/messages/count_tokens") => {
-            let count = json!({ "input_tokens": count_tokens(&body) });
+            let count = tokens::count(&body, options.vocabulary.as_ref());
+            let count = json!({ "input_tokens": count });
             Ok(whole(StatusCode::OK, &count, counted))
         }
         (&Method::POST, "/v1/messages") => {
@@ -105,7 +106,7 @@ async fn message(
     let script = Script {
         shape,
         model: asked["model"].as_str().unwrap_or("claude-demo").to_owned(),
-        input_tokens: count_tokens(body),
+        input_tokens: tokens::count(body, options.vocabulary.as_ref()),
         tokens,
         stop_reason: if max_tokens.is_some_and(|max| max <= tokens) {
             "max_tokens"
@@ -183,11 +184,6 @@ fn models() -> Value {
         "first_id": "claude-demo",
         "last_id": "claude-demo",
     })
-}
-
-/// One token for every four bytes, begun ones included.
-fn count_tokens(body: &[u8]) -> u64 {
-    body.len().div_ceil(4) as u64
 }
 
 fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {

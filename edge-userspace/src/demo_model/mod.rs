@@ -14,8 +14,8 @@
 //! | `x-demo-error: …` | fails in that way: see [`Fault`] |
 //!
 //! `GET /demo/stats` tells how many requests it has, and when it last noticed that a client
-//! had left. Counting rule of `count_tokens`: one token for every four bytes of the
-//! request's body, begun ones included.
+//! had left. It counts prompts by a vocabulary when it is given one ([`Options::vocabulary`]),
+//! else one token for every four bytes of the request's body, begun ones included.
 
 mod answer;
 mod echo;
@@ -24,11 +24,13 @@ mod play;
 mod script;
 mod server;
 mod stats;
+mod tokens;
 
 pub use fault::Fault;
 pub use server::{DemoModel, Error, run};
 pub use stats::Stats;
 
+use crate::tokens::Vocabulary;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,6 +51,8 @@ pub struct Options {
     pub inter_token: Duration,
     /// Tokens of an answer to a request that sets none.
     pub tokens: u64,
+    /// By which it counts prompts; none: by their bytes.
+    pub vocabulary: Option<Vocabulary>,
 }
 
 impl Default for Options {
@@ -59,6 +63,7 @@ impl Default for Options {
             first_token: Duration::from_millis(20),
             inter_token: Duration::from_millis(5),
             tokens: 64,
+            vocabulary: None,
         }
     }
 }

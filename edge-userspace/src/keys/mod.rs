@@ -36,6 +36,9 @@ pub struct KeyRecord {
     pub alpn_only: bool,
     /// Its own rates, where they are not those of all keys.
     pub rates: Rates,
+    /// Most tokens of one prompt. None: as the configuration says for all keys; 0: no limit of
+    /// its own.
+    pub max_prompt_tokens: Option<u64>,
     /// Revoked keys stay, so that refusals can say why.
     pub revoked: bool,
 }

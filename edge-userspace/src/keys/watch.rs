@@ -330,6 +330,7 @@ mod tests {
             not_after_s: u64::MAX,
             alpn_only: false,
             rates: Default::default(),
+            max_prompt_tokens: None,
             created_at_s: 0,
             revoked_at_s: None,
         }

@@ -27,6 +27,7 @@ use crate::config::{Config, IdentityError};
 use crate::ja4::Ja4;
 use crate::kernel::agreement::Agreement;
 use crate::keys::{KeyRecord, Keyring};
+use crate::prompt::Prompts;
 use crate::session::{Keeper, Limits, Sessions};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
 use crate::upstream::{Target, TargetError};
@@ -79,6 +80,7 @@ pub struct Shared {
     sessions: Arc<Sessions>,
     settings: Arc<Settings>,
     target: Arc<Target>,
+    prompts: Arc<Prompts>,
     tls: tls::Tls,
     agreement: OnceLock<Arc<Agreement>>,
     open_connections: AtomicUsize,
@@ -119,6 +121,7 @@ impl Shared {
         Ok(Self {
             settings: Arc::new(Settings::new(&config.api)?),
             target: Arc::new(Target::new(&config.upstream)?),
+            prompts: Arc::new(Prompts::new(&config.prompt)),
             tls: tls::Tls::new(&config.tls, &metrics)?,
             agreement: OnceLock::new(),
             open_connections: AtomicUsize::new(0),
@@ -128,6 +131,12 @@ impl Shared {
             metrics,
             sessions,
         })
+    }
+
+    /// How prompts are counted.
+    #[must_use]
+    pub fn prompts(&self) -> &Arc<Prompts> {
+        &self.prompts
     }
 
     /// From now on what the kernel half said of a hello is compared with what is said here.
@@ -184,6 +193,7 @@ pub async fn serve(
     let api = Api::new(
         Arc::clone(&shared.settings),
         Arc::clone(&shared.target),
+        Arc::clone(&shared.prompts),
         Arc::clone(&shared.metrics),
     );
     let limits = Limits {

@@ -58,6 +58,7 @@ mod tests {
             not_after_s: u64::MAX,
             alpn_only: false,
             rates: Default::default(),
+            max_prompt_tokens: None,
             revoked: false,
         };
         (Reason::Accepted, Decision::Zero(Arc::new(key)))

@@ -42,7 +42,9 @@ pub trait Visit {
     fn end_string(&mut self) -> Result<(), Duplicate> {
         Ok(())
     }
-    /// A part of a number as it is written.
+    /// The beginning of a number.
+    fn begin_number(&mut self) {}
+    /// A part of it as it is written.
     fn number(&mut self, _piece: &[u8]) {}
     /// The number's end.
     fn end_number(&mut self) {}
@@ -399,6 +401,7 @@ impl Reader {
         let mut over = false;
         // Its first byte has been judged already.
         if self.number_bytes == 0 {
+            visit.begin_number();
             at += 1;
         }
         while let Some(&byte) = chunk.get(at) {

@@ -1,6 +1,40 @@
 //! What a request's body asks a model to read, counted in tokens while it arrives.
 //!
-//! [`json`] reads the body in the chunks in which it comes, and hands on its strings without
-//! keeping them.
+//! [`Reading`] takes the body in the pieces in which it comes. [`json`] reads them, a walk
+//! gives each value to whom it belongs ([`place`], by the tables of [`messages`] and [`chat`]),
+//! a tally counts the texts by the model's way ([`counters`]), [`guard`] refuses what is too
+//! long, and [`Count`] says what it comes to. [`calibration`] learns of models whose tokenizer
+//! is not published; [`usage`] reads what an upstream counted.
+//!
+//! Not here: the tokenizers ([`crate::tokens`]), and what a refusal looks like
+//! ([`crate::api`]).
 
+mod adapter;
+pub mod calibration;
+mod chat;
+mod count;
+mod counters;
+pub mod decode;
+mod guard;
+pub mod image;
 pub mod json;
+mod messages;
+mod place;
+mod reading;
+mod room;
+mod shared;
+mod tally;
+#[cfg(test)]
+mod tests;
+pub mod usage;
+mod walk;
+
+pub use count::{Count, Kind, Parts};
+pub use counters::Counters;
+pub use guard::{Limits, TooLong, Whose};
+pub use place::Part;
+pub use reading::{Counted, Learn, Reading, Refusal};
+pub use room::{Held, Room};
+pub use shared::Prompts;
+pub use usage::Usage;
+pub use walk::Shape;

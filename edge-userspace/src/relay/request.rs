@@ -1,5 +1,6 @@
 //! The client's body on its way up: as it comes, and not more of it than is allowed.
 
+use crate::prompt::Held;
 use crate::upstream::{Fault, Sendable, Upload};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -20,12 +21,15 @@ const AHEAD_BYTES: usize = 64 * 1024;
 pub struct RequestBody(Option<Box<Live>>);
 
 struct Live {
-    incoming: Incoming,
+    /// None: all of it is in `ahead`.
+    incoming: Option<Incoming>,
     upload: Rc<Upload>,
     /// Bytes that may still come.
     allowed_bytes: u64,
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
+    /// The room of a body that has been held whole.
+    _held: Option<Held>,
 }
 
 /// The body failed; [`Upload::fault`] says how to those who wait for the response.
@@ -50,13 +54,29 @@ impl RequestBody {
         }
         let upload = Rc::new(Upload::default());
         let live = Live {
-            incoming,
+            incoming: Some(incoming),
             upload: Rc::clone(&upload),
             allowed_bytes: max_bytes,
             ahead: VecDeque::new(),
             ahead_bytes: 0,
+            _held: None,
         };
         (Self(Some(Box::new(live))), Some(upload))
+    }
+
+    /// A body that has come whole, and its room, which is given back when it has been sent.
+    #[must_use]
+    pub fn whole(pieces: Vec<Bytes>, held: Held) -> (Self, Rc<Upload>) {
+        let upload = Rc::new(Upload::default());
+        let live = Live {
+            incoming: None,
+            upload: Rc::clone(&upload),
+            allowed_bytes: 0,
+            ahead_bytes: pieces.iter().map(Bytes::len).sum(),
+            ahead: pieces.into(),
+            _held: Some(held),
+        };
+        (Self(Some(Box::new(live))), upload)
     }
 }
 
@@ -65,8 +85,11 @@ impl Live {
         if let Some(fault) = self.upload.fault() {
             return Poll::Ready(Some(Err(Failed(fault))));
         }
+        let Some(incoming) = &mut self.incoming else {
+            return Poll::Ready(None);
+        };
         loop {
-            let data = match Pin::new(&mut self.incoming).poll_frame(cx) {
+            let data = match Pin::new(&mut *incoming).poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(_))) => return self.fail(Fault::ClientLeft),
@@ -130,14 +153,21 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        (self.0.as_ref()).is_none_or(|live| live.ahead.is_empty() && live.incoming.is_end_stream())
+        (self.0.as_ref()).is_none_or(|live| {
+            let more = (live.incoming.as_ref()).is_some_and(|incoming| !incoming.is_end_stream());
+            live.ahead.is_empty() && !more
+        })
     }
 
     fn size_hint(&self) -> SizeHint {
         let Some(live) = &self.0 else {
             return SizeHint::with_exact(0);
         };
-        let (coming, ahead) = (live.incoming.size_hint(), live.ahead_bytes as u64);
+        let ahead = live.ahead_bytes as u64;
+        let Some(incoming) = &live.incoming else {
+            return SizeHint::with_exact(ahead);
+        };
+        let coming = incoming.size_hint();
         let mut hint = SizeHint::new();
         if let Some(upper) = coming.upper() {
             hint.set_upper(upper.saturating_add(ahead));

@@ -3,6 +3,7 @@
 use super::events::Boundary;
 use super::request::RequestBody;
 use crate::api::error::ApiError;
+use crate::prompt::Usage;
 use crate::session::{End, Stream};
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
@@ -61,6 +62,8 @@ pub struct Relayed {
     /// Set while an event is still to come to its end.
     cut: Option<(Cut, Pin<Box<Sleep>>)>,
     silence: Silence,
+    /// Reads what the upstream counted, until it has said so.
+    usage: Option<Box<Usage>>,
     stream: Stream,
     request_id: HeaderValue,
     account: Account,
@@ -68,12 +71,13 @@ pub struct Relayed {
 
 impl Relayed {
     /// Relays `answer`; `is_event_stream` by its content type. `request_id` goes into an
-    /// error event.
+    /// error event; `usage` reads along, where something is to be learnt.
     #[must_use]
     pub fn new(
         answer: Answer<RequestBody>,
         is_event_stream: bool,
         idle_timeout: Duration,
+        usage: Option<Usage>,
         stream: Stream,
         request_id: HeaderValue,
         metrics: Arc<Metrics>,
@@ -85,6 +89,7 @@ impl Relayed {
             last_words: None,
             cut: None,
             silence: Silence::new(idle_timeout),
+            usage: usage.map(Box::new),
             stream,
             request_id,
             account: Account {
@@ -161,6 +166,9 @@ impl Relayed {
     /// Notes a chunk; shortens it when the stream is to end within it.
     fn pass(&mut self, mut data: Bytes) -> Bytes {
         self.silence.broken();
+        if self.usage.as_mut().is_some_and(|usage| usage.pass(&data)) {
+            self.usage = None;
+        }
         if let Some(boundary) = &mut self.events {
             match &self.cut {
                 None => boundary.pass(&data),

@@ -194,6 +194,13 @@ impl Session {
         self.bind(key)
     }
 
+    /// Most tokens of a prompt of the bound key, as its entry says now; none: it says nothing.
+    #[must_use]
+    pub fn max_prompt_tokens(&self) -> Option<u64> {
+        let id = self.bound.borrow().as_ref().map(|bound| bound.key.id)?;
+        self.keyring.find(id)?.max_prompt_tokens
+    }
+
     fn bind(&self, key: Arc<KeyRecord>) -> Result<(), Refusal> {
         let id = key.id;
         let registration = self.sessions.register(id, self.key_ended.clone());

@@ -23,6 +23,7 @@ fn record(key: &[u8], alpn_only: bool) -> KeyRecord {
         not_after_s: NOW_S + 100,
         alpn_only,
         rates: Default::default(),
+        max_prompt_tokens: None,
         revoked: false,
     }
 }

@@ -11,12 +11,13 @@ mod verdict;
 
 pub use log::{Bounded, Permit};
 pub use series::{
-    CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, ProxyHeader, Requests,
-    Series, StreamEnd, UpstreamConnection,
+    CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, PromptRefusal,
+    ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
 };
 pub use verdict::Verdict;
 
 use crate::config::Action;
+use crate::prompt;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -46,6 +47,14 @@ pub struct Metrics {
     pub connection_ends: Counters<ConnectionEnd>,
     /// Requests by route and status.
     pub requests: Counters<Requests>,
+    /// Requests whose prompts were counted, by kind of count.
+    pub prompts: Counters<prompt::Kind>,
+    /// Their tokens.
+    pub prompt_tokens: Counters<prompt::Kind>,
+    /// Requests that were refused for what their bodies hold.
+    pub prompt_refusals: Counters<PromptRefusal>,
+    /// Time that reading and counting one body took.
+    pub prompt_counting: Histogram,
     /// From a request's head to the head of the upstream's response, seconds.
     pub first_byte: Histogram,
     /// Relayed responses by how they ended.
@@ -104,6 +113,13 @@ impl Metrics {
             open_connections: Gauge::default(),
             connection_ends: Counters::default(),
             requests: Counters::default(),
+            prompts: Counters::default(),
+            prompt_tokens: Counters::default(),
+            prompt_refusals: Counters::default(),
+            prompt_counting: Histogram::new(&[
+                0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2,
+                0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
+            ]),
             first_byte: Histogram::new(&[
                 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
                 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
@@ -159,6 +175,26 @@ impl Metrics {
             "requests",
             "Requests by route and status",
             self.requests.clone(),
+        );
+        r.register(
+            "prompts",
+            "Requests whose prompts were counted",
+            self.prompts.clone(),
+        );
+        r.register(
+            "prompt_tokens",
+            "Tokens of those prompts",
+            self.prompt_tokens.clone(),
+        );
+        r.register(
+            "prompt_refusals",
+            "Requests that were refused for what their bodies hold",
+            self.prompt_refusals.clone(),
+        );
+        r.register(
+            "prompt_counting_seconds",
+            "Time that reading and counting one body took",
+            self.prompt_counting.clone(),
         );
         r.register(
             "upstream_first_byte_seconds",

@@ -1,6 +1,7 @@
 //! Counters with a fixed set of label values, and a histogram without a lock.
 
 use crate::api::Route;
+use crate::prompt;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -236,6 +237,37 @@ label! {
         Loaded "loaded",
         /// They were no good; the old ones stay in use.
         Refused "refused",
+    }
+}
+
+label! {
+    /// Why a request was refused for what its body holds.
+    PromptRefusal "reason" {
+        /// Its prompt is over its key's limit.
+        KeyLimit "key_limit",
+        /// Its prompt is over the node's limit.
+        NodeLimit "node_limit",
+        /// Its prompt is over the model's context window.
+        Context "context",
+        /// It is no JSON, or names something twice.
+        Json "json",
+        /// There was no room to hold it.
+        NoRoom "no_room",
+    }
+}
+
+impl Series for prompt::Kind {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn labels(self) -> Vec<(&'static str, &'static str)> {
+        vec![("kind", self.name())]
     }
 }
 

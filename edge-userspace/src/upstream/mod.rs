@@ -20,7 +20,7 @@ pub use connect::ConnectError;
 pub use exchange::Answer;
 pub use headers::strip_hop_by_hop;
 pub use target::{Target, TargetError};
-pub use upload::{Fault, Upload};
+pub use upload::{CLIENT_SILENCE, Fault, Upload};
 
 use crate::telemetry::{Metrics, UpstreamConnection};
 use addresses::Addresses;

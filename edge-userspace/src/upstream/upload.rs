@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a client may keep silent within its request's body.
-const CLIENT_SILENCE: Duration = Duration::from_secs(60);
+pub const CLIENT_SILENCE: Duration = Duration::from_secs(60);
 
 /// The progress of one body: written by the body, read by the one who sends it.
 #[derive(Debug)]

@@ -163,10 +163,20 @@ pub(crate) fn token(key: &Key) -> Vec<u8> {
 
 /// A request over HTTP/1.1; gives the answer's head.
 pub(crate) fn ask(tls: &mut Tls, api_key: &str) -> std::io::Result<String> {
+    post(tls, api_key, "/v1/messages", "{}")
+}
+
+/// Asks for the count of a prompt; gives the answer's head.
+pub(crate) fn count(tls: &mut Tls, api_key: &str, body: &str) -> std::io::Result<String> {
+    post(tls, api_key, "/v1/messages/count_tokens", body)
+}
+
+fn post(tls: &mut Tls, api_key: &str, path: &str, body: &str) -> std::io::Result<String> {
     write!(
         tls,
-        "POST /v1/messages HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {api_key}\r\n\
-         anthropic-version: 2023-06-01\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}",
+        "POST {path} HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {api_key}\r\n\
+         anthropic-version: 2023-06-01\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len(),
     )?;
     tls.flush()?;
     let mut head = Vec::new();

@@ -1,6 +1,6 @@
 //! What changes while the daemon runs: limits by its configuration, a key's rates by the store.
 
-use crate::process::{Daemon, Place, ask};
+use crate::process::{Daemon, Place, Tls, ask, count};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -159,4 +159,62 @@ fn a_keys_own_rates_follow_the_store() {
         comes(Some("200"));
     }
     daemon.stop();
+}
+
+#[test]
+fn prompts_limit_and_models_follow_the_file_and_a_keys_limit_the_store() {
+    let place = Place::new();
+    let key = place.new_key("alice");
+    let daemon = place.start();
+    let mut tls = place.connect_with(&daemon, &key).unwrap();
+    // A request without messages has no tokens; with one, what the model's rule adds.
+    let told = |tls: &mut Tls| {
+        let body = r#"{"model":"m","messages":[{"role":"user","content":""}]}"#;
+        let head = count(tls, &key.text, body).unwrap();
+        let line = head
+            .lines()
+            .find_map(|line| line.strip_prefix("x-edge-input-tokens: "));
+        (head[9..12].to_owned(), line.unwrap_or_default().to_owned())
+    };
+    assert_eq!(told(&mut tls), ("200".to_owned(), "6;estimate".to_owned()));
+    let rule = "[[prompt.models]]\nname = \"m\"\ntokenizer = \"cl100k_base\"\nper_request = 10\nper_message = 20\n";
+    place.configure(|text| format!("{text}[prompt]\nmax_tokens = 7\n{rule}"));
+    daemon.wait_for_status(|status| status["configuration"]["taken"] == 1);
+    assert_eq!(told(&mut tls), ("200".to_owned(), "30;exact".to_owned()));
+    assert!(metric(&daemon, "edge_limit_prompt_tokens 7"));
+    // A vocabulary that is not there is refused whole: the limit stays too.
+    place.configure(|text| {
+        text + "[prompt]\nmax_tokens = 8\nmodels = [{ name = \"m\", tokenizer = \"no.json\" }]\n"
+    });
+    let status = daemon.wait_for_status(|status| status["configuration"]["refused"] == 1);
+    let error = status["configuration"]["error"].as_str().unwrap();
+    assert!(error.contains("prompt.models.tokenizer"), "{error}");
+    assert!(metric(&daemon, "edge_limit_prompt_tokens 7"));
+    assert_eq!(told(&mut tls).1, "30;exact");
+    daemon.stop();
+}
+
+#[test]
+fn what_is_learnt_is_in_its_file_after_a_stop() {
+    let place = Place::new();
+    place.configure(|text| text + "[prompt]\ncalibration_file = \"calibration.json\"\n");
+    let file = r#"{"version":1,"written_at_s":9999999999,"models":{}}"#;
+    std::fs::write(place.path().join("calibration.json"), file).unwrap();
+    let key = place.new_key("alice");
+    let daemon = place.start();
+    let mut tls = place.connect_with(&daemon, &key).unwrap();
+    assert!(ask(&mut tls, &key.text).is_ok());
+    assert_eq!(daemon.status()["calibration"], serde_json::json!([]));
+    daemon.stop();
+    // Nothing was learnt, so nothing was written.
+    let after = std::fs::read_to_string(place.path().join("calibration.json")).unwrap();
+    assert_eq!(after, file);
+    // One that is broken is told by `edge check` and keeps a daemon from starting.
+    std::fs::write(place.path().join("calibration.json"), "{").unwrap();
+    let checked = place.edge("check --config edge.toml");
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(
+        told.contains("prompt.calibration_file: calibration.json: holds no calibration"),
+        "{told}"
+    );
 }

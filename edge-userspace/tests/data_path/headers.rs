@@ -38,9 +38,9 @@ async fn versions_are_negotiated_on_messages_only() {
     let count = Ask::new(Method::POST, "/v1/messages/count_tokens")
         .with("x-api-key", ALICE)
         .with("anthropic-version", "2023-06-01")
-        .body("12345");
+        .body(r#"{"model":"claude-demo","messages":[{"role":"user","content":"hi"}]}"#);
     let count = client.ask(count).await.unwrap();
-    assert_eq!(count.json()["input_tokens"], 2);
+    assert!(count.json()["input_tokens"].as_u64().unwrap() > 0);
 }
 
 #[tokio::test]

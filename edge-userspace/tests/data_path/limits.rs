@@ -40,7 +40,7 @@ async fn a_body_that_turns_out_too_large_is_refused_when_it_does() {
         let mut client = world.connect(http, Some(token(ALICE))).await;
         let (send, body) = pieces();
         let answer = tokio::spawn(client.begin(Ask::message(ALICE).streamed(body)));
-        let piece = Bytes::from(vec![b'x'; 64 * 1024]);
+        let piece = Bytes::from(vec![b' '; 64 * 1024]);
         for _ in 0..64 {
             // Fails when the edge has answered and wants no more.
             if send.send(piece.clone()).await.is_err() {
@@ -67,19 +67,30 @@ async fn a_body_of_just_the_limit_passes() {
         let mut client = world.connect(http, Some(token(ALICE))).await;
         let ask = Ask::message(ALICE)
             .with("x-demo-echo", "1")
-            .body(vec![b'x'; MAX_BODY]);
+            .body(json_of(MAX_BODY));
         let answer = client.ask(ask).await.unwrap();
         assert_eq!(answer.json()["body_bytes"], MAX_BODY);
     }
+}
+
+/// A request of that many bytes.
+fn json_of(bytes: usize) -> Vec<u8> {
+    let text: String = (0..bytes as u32)
+        .map(|n| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 24) as u8 % 26))
+        .collect();
+    let (begin, end) = (
+        r#"{"model":"m","messages":[{"role":"user","content":""#,
+        r#""}]}"#,
+    );
+    let text = &text[..bytes - begin.len() - end.len()];
+    [begin, text, end].concat().into_bytes()
 }
 
 #[tokio::test]
 async fn large_bodies_pass_unchanged_in_both_framings() {
     use sha2::{Digest as _, Sha256};
     let world = World::new();
-    let body: Vec<u8> = (0..5_000_000u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let body = json_of(5_000_000);
     let expected = hex::encode(Sha256::digest(&body));
     for http in Http::BOTH {
         let mut client = world.connect(http, Some(token(ALICE))).await;
@@ -104,17 +115,26 @@ async fn large_bodies_pass_unchanged_in_both_framings() {
     }
 }
 
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[tokio::test]
 async fn encodings_that_the_edge_does_not_know_are_refused_and_others_pass() {
     let world = World::new();
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
-    for encoding in ["br", "deflate", "gzip, gzip"] {
+    for encoding in ["br", "deflate", "gzip, gzip", "zstd"] {
         let ask = Ask::message(ALICE).with("content-encoding", encoding);
         let answer = client.ask(ask).await.unwrap();
         answer.is_error(415, "invalid_request_error", "content-encoding must be");
     }
-    for encoding in ["identity", "gzip", "zstd"] {
+    let body = json_of(5000);
+    for (encoding, body) in [("identity", body.clone()), ("gzip", gzip(&body))] {
         let ask = Ask::message(ALICE)
+            .body(body)
             .with("content-encoding", encoding)
             .with("x-demo-echo", "1");
         let answer = client.ask(ask).await.unwrap();

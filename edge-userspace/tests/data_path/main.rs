@@ -11,6 +11,7 @@ mod clients;
 mod headers;
 mod leaving;
 mod limits;
+mod prompts;
 mod proxied;
 mod refuse;
 mod revoke;

@@ -7,6 +7,7 @@ use edge_userspace::config::{self, Config};
 use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
 use edge_userspace::listener;
+use edge_userspace::prompt::Prompts;
 use edge_userspace::secret::ApiKey;
 use edge_userspace::session::Sessions;
 use edge_userspace::telemetry::Metrics;
@@ -43,6 +44,7 @@ pub(crate) struct World {
     pub(crate) charges: Arc<Charges>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) prompts: Arc<Prompts>,
     pub(crate) files: Files,
     shutdown: CancellationToken,
     threads: Vec<JoinHandle<()>>,
@@ -179,6 +181,7 @@ impl World {
             charges,
             sessions,
             metrics,
+            prompts: Arc::clone(shared.prompts()),
             files,
             shutdown: shutdown.clone(),
             threads: sockets.into_iter().map(serve).collect(),
@@ -215,6 +218,11 @@ impl Drop for World {
             let idle = self.metrics.idle_upstream_connections.get();
             assert_eq!(idle, 0, "idle upstream connections are counted down");
             assert!(self.sessions.is_empty(), "sessions are taken out");
+            assert_eq!(
+                self.prompts.room().bytes(),
+                0,
+                "bodies give their room back"
+            );
         }
     }
 }
@@ -290,6 +298,13 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             node: "node-test".to_owned(),
             layer_secret: Some(config::SecretSource::File(layer_secret(files))),
         },
+        prompt: config::Prompt {
+            max_tokens: 0,
+            max_held_bytes: 512 << 20,
+            models: config::Models::default(),
+            calibration_file: None,
+            calibrated_models: 64,
+        },
         admin: config::Admin {
             address: ([127, 0, 0, 1], 0).into(),
         },
@@ -298,6 +313,19 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             json: false,
         },
     }
+}
+
+/// A configuration file's text with `more` at its end.
+pub(crate) fn configuration(files: &Files, more: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let store = files.path("keys.journal");
+    std::fs::write(&store, "").unwrap();
+    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o600)).unwrap();
+    format!(
+        "[listen]\naddresses = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"cert.pem\"\n\
+         private_key = \"key.pem\"\n[keys]\nstore = \"keys.journal\"\naudience = \"{AUDIENCE}\"\n\
+         [kernel]\nattach = \"off\"\n[upstream]\nurl = \"http://127.0.0.1:1\"\n{more}"
+    )
 }
 
 pub(crate) const LAYER_SECRET: &[u8] = b"layer-secret-of-the-test";
@@ -331,6 +359,7 @@ pub(crate) fn record(key: &str) -> KeyRecord {
         not_after_s: u64::MAX,
         alpn_only: key == CAROL,
         rates: Default::default(),
+        max_prompt_tokens: None,
         revoked: false,
     }
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 ///
 /// An edge cannot do this: it does not have the key. The entry is printed for
 /// `edge keys import` at the edge, or goes into a store with --store. An entry that the
-/// store has of this key keeps its audiences, and its dates, rates and --alpn-only where the
+/// store has of this key keeps its audiences, and its dates, limits and --alpn-only where the
 /// command line says nothing of them; a revoked one stays revoked.
 ///
 /// An entry holds the key's MAC keys at these audiences: whoever reads it can make tokens
@@ -73,7 +73,7 @@ impl Derive {
 }
 
 /// What `entry` states, and from what the store has of the same key all that it does not:
-/// audiences, dates, --alpn-only, rates, and a revocation.
+/// audiences, dates, --alpn-only, limits, and a revocation.
 fn merge(entry: &mut StoredKey, present: StoredKey) {
     for (audience, mac_key) in present.mac_keys {
         if !entry.mac_keys.iter().any(|(name, _)| *name == audience) {
@@ -88,6 +88,7 @@ fn merge(entry: &mut StoredKey, present: StoredKey) {
     }
     entry.alpn_only |= present.alpn_only;
     entry.rates = entry.rates.or(present.rates);
+    entry.max_prompt_tokens = entry.max_prompt_tokens.or(present.max_prompt_tokens);
     entry.created_at_s = present.created_at_s;
     entry.revoked_at_s = present.revoked_at_s.or(entry.revoked_at_s);
 }
@@ -108,7 +109,7 @@ fn check_dates(entry: &StoredKey) -> Result<(), String> {
 /// Take entries over that `edge keys derive` printed.
 ///
 /// All of them or, when one is bad, none. Where the store has an entry of the same key, the
-/// two are merged: audiences of both; dates, rates and alpn_only as they are in the store, unless
+/// two are merged: audiences of both; dates, limits and alpn_only as they are in the store, unless
 /// the imported line states others; the imported name. A revoked key stays revoked. To take
 /// dates away, remove the key first.
 #[derive(clap::Args)]

@@ -60,23 +60,25 @@ fn text(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Resul
             key.audiences.join(","),
             key.name,
             if key.alpn_only { "  (alpn only)" } else { "" },
-            rates(&key),
+            limits(&key),
         )?;
     }
     out.flush()
 }
 
-/// Its own rates, where it has any.
-fn rates(key: &Shown) -> String {
+/// Its own rates and limits, where it has any.
+fn limits(key: &Shown) -> String {
     let rate = |per_second| match per_second {
         0 => "any number/s".to_owned(),
         some => format!("{some}/s"),
     };
     let soft = key.connections_per_second.map(rate);
     let hard = (key.connections_per_second_hard).map(|hard| format!("refused from {}", rate(hard)));
-    let both: Vec<_> = soft.into_iter().chain(hard).collect();
-    if both.is_empty() {
+    let prompt = (key.max_prompt_tokens.filter(|tokens| *tokens > 0))
+        .map(|tokens| format!("prompts up to {tokens} tokens"));
+    let own: Vec<_> = soft.into_iter().chain(hard).chain(prompt).collect();
+    if own.is_empty() {
         return String::new();
     }
-    format!("  ({})", both.join(", "))
+    format!("  ({})", own.join(", "))
 }

@@ -107,7 +107,14 @@ struct Terms {
     alpn_only: bool,
     #[command(flatten)]
     rates: RateTerms,
+    /// Most tokens of one prompt; a longer one gets a 400. 0 for no limit of its own. Default:
+    /// prompt.max_tokens of the edge, which holds in any case.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_PROMPT_TOKENS))]
+    max_prompt_tokens: Option<u64>,
 }
+
+/// The longest prompt that a key can be allowed.
+const MAX_PROMPT_TOKENS: u64 = 1_000_000_000;
 
 /// A key's own rates, of which the configuration has those of all other keys.
 #[derive(Args)]
@@ -171,6 +178,7 @@ impl Terms {
             not_after_s,
             alpn_only: self.alpn_only,
             rates: Rates::from(&self.rates),
+            max_prompt_tokens: self.max_prompt_tokens,
             created_at_s: now_s,
             revoked_at_s: None,
         })
@@ -193,6 +201,8 @@ struct Shown {
     connections_per_second: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     connections_per_second_hard: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_prompt_tokens: Option<u64>,
     created_at_s: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
@@ -223,6 +233,7 @@ impl Shown {
             alpn_only: key.alpn_only,
             connections_per_second: key.rates.connections_per_second,
             connections_per_second_hard: key.rates.connections_per_second_hard,
+            max_prompt_tokens: key.max_prompt_tokens,
             created_at_s: key.created_at_s,
             revoked_at_s: key.revoked_at_s,
         }

@@ -55,6 +55,8 @@ pub struct StoredKey {
     pub alpn_only: bool,
     /// Its own rates.
     pub rates: Rates,
+    /// Most tokens of one prompt; 0: no limit of its own.
+    pub max_prompt_tokens: Option<u64>,
     /// When it was made, Unix time.
     pub created_at_s: u64,
     /// When it was revoked, Unix time.
@@ -108,6 +110,8 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections_per_second_hard: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_prompt_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
@@ -116,7 +120,7 @@ struct Line<'a> {
 }
 
 /// Names and types of [`Line`]'s fields, to tell what is wrong.
-const FIELDS: [(&str, &str); 14] = [
+const FIELDS: [(&str, &str); 15] = [
     ("put", "a text"),
     ("revoke", "a text"),
     ("remove", "a text"),
@@ -128,6 +132,7 @@ const FIELDS: [(&str, &str); 14] = [
     ("alpn_only", "true or false"),
     ("connections_per_second", RATE),
     ("connections_per_second_hard", RATE),
+    ("max_prompt_tokens", "a whole number"),
     ("created_at_s", "a whole number"),
     ("revoked_at_s", "a whole number"),
     ("at_s", "a whole number"),
@@ -205,6 +210,7 @@ impl Record {
             || line.alpn_only.is_some()
             || line.connections_per_second.is_some()
             || line.connections_per_second_hard.is_some()
+            || line.max_prompt_tokens.is_some()
             || line.created_at_s.is_some()
             || line.revoked_at_s.is_some();
         if put_fields || (kind == "remove" && line.at_s.is_some()) {
@@ -254,6 +260,7 @@ impl Record {
                     alpn_only: key.alpn_only.then_some(true),
                     connections_per_second: key.rates.connections_per_second,
                     connections_per_second_hard: key.rates.connections_per_second_hard,
+                    max_prompt_tokens: key.max_prompt_tokens,
                     created_at_s: Some(key.created_at_s),
                     revoked_at_s: key.revoked_at_s,
                     ..Line::default()
@@ -307,6 +314,7 @@ impl StoredKey {
             not_after_s: self.not_after_s,
             alpn_only: self.alpn_only,
             rates: self.rates,
+            max_prompt_tokens: self.max_prompt_tokens,
             revoked,
         }
     }
@@ -356,6 +364,7 @@ impl StoredKey {
             not_after_s,
             alpn_only: line.alpn_only.unwrap_or(false),
             rates,
+            max_prompt_tokens: line.max_prompt_tokens,
             created_at_s: line.created_at_s.unwrap_or(0),
             revoked_at_s: line.revoked_at_s,
         })

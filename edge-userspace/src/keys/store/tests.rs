@@ -22,6 +22,7 @@ fn stored(text: &str) -> StoredKey {
         not_after_s: u64::MAX,
         alpn_only: false,
         rates: Default::default(),
+        max_prompt_tokens: None,
         created_at_s: 1,
         revoked_at_s: None,
     }

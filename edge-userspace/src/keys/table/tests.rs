@@ -27,6 +27,7 @@ fn record(text: &str) -> KeyRecord {
         not_after_s: NOW + 10,
         alpn_only: false,
         rates: Default::default(),
+        max_prompt_tokens: None,
         revoked: false,
     }
 }

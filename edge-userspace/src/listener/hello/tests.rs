@@ -36,6 +36,7 @@ fn keyring() -> Keyring {
         not_after_s: u64::MAX,
         alpn_only: false,
         rates: Default::default(),
+        max_prompt_tokens: None,
         revoked: false,
     })]);
     keyring

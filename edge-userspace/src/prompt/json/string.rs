@@ -8,6 +8,8 @@ use memchr::memchr2;
 const GATHER_BYTES: usize = 4096;
 /// From here on a piece among escapes goes out by itself.
 const LONG_BYTES: usize = 512;
+/// Plain pieces of up to so many words are looked at word by word.
+const SHORT_WORDS: usize = 8;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Follows one string at a time.
@@ -78,8 +80,12 @@ impl Strings {
                             return Ok((at + 1, true));
                         }
                         Some(_) => {
-                            self.stage = Stage::Escape(None);
-                            at += 1;
+                            at = self.among_escapes(chunk, at, visit);
+                            self.check_length(at)?;
+                            if chunk[at] == b'\\' {
+                                self.stage = Stage::Escape(None);
+                                at += 1;
+                            }
                         }
                         None => {}
                     }
@@ -123,29 +129,75 @@ impl Strings {
         Ok((at, false))
     }
 
+    /// From a backslash on: whole escapes and what is short between them, as long as it is
+    /// easy. Where it stands then, which is before the chunk's end.
+    fn among_escapes(&mut self, chunk: &[u8], mut at: usize, visit: &mut impl Visit) -> usize {
+        while let Some(&[b'\\', escape, a, b, c, d, ..]) = chunk.get(at..at + 16) {
+            if self.gathered.len() + 3 + SHORT_WORDS * 8 > GATHER_BYTES {
+                self.flush(visit);
+            }
+            match SIMPLE[usize::from(escape)] {
+                0 => {
+                    // What is no escape, or half a pair, is for the one who looks closely.
+                    let Some(character) = (escape == b'u').then(|| hex([a, b, c, d])).flatten()
+                    else {
+                        break;
+                    };
+                    self.character(character, visit);
+                    at += 6;
+                }
+                byte => {
+                    self.gather(&[byte], visit);
+                    at += 2;
+                }
+            }
+            let (length, ended) = self.short(&chunk[at..]);
+            at += length;
+            if !ended {
+                break;
+            }
+        }
+        at
+    }
+
+    /// Gathers a short plain piece by words; its length, and whether it ends there.
+    #[inline]
+    fn short(&mut self, rest: &[u8]) -> (usize, bool) {
+        let mut length = 0;
+        // The last byte stays: there is always one to look at.
+        let words = rest[..rest.len() - 1].as_chunks::<8>().0;
+        for word in words.iter().take(SHORT_WORDS) {
+            let plain = plain_bytes(u64::from_le_bytes(*word));
+            let before = self.gathered.len();
+            self.gathered.extend_from_slice(word);
+            self.gathered.truncate(before + plain);
+            self.bytes += plain;
+            length += plain;
+            if plain < 8 {
+                return (length, true);
+            }
+        }
+        (length, false)
+    }
+
     /// The byte after a backslash.
     fn escape(&mut self, high: Option<u16>, byte: u8, visit: &mut impl Visit) -> Option<()> {
-        let character = match byte {
-            b'u' => {
-                self.stage = Stage::Hex {
-                    high,
-                    digits: 0,
-                    value: 0,
-                };
-                return Some(());
-            }
-            b'"' | b'\\' | b'/' => char::from(byte),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            _ => return None,
-        };
+        if byte == b'u' {
+            self.stage = Stage::Hex {
+                high,
+                digits: 0,
+                value: 0,
+            };
+            return Some(());
+        }
+        let decoded = SIMPLE[usize::from(byte)];
+        if decoded == 0 {
+            return None;
+        }
         if high.is_some() {
             self.character(REPLACEMENT, visit);
         }
-        self.character(character, visit);
+        self.gather(&[decoded], visit);
         self.stage = Stage::Plain;
         Some(())
     }
@@ -213,6 +265,52 @@ impl Strings {
         }
         Ok(())
     }
+}
+
+/// What a backslash and a byte stand for; 0: not by itself.
+const SIMPLE: [u8; 256] = {
+    let mut table = [0; 256];
+    let pairs = *b"\"\"\\\\//b\x08f\x0cn\nr\rt\t";
+    let mut at = 0;
+    while at < pairs.len() {
+        table[pairs[at] as usize] = pairs[at + 1];
+        at += 2;
+    }
+    table
+};
+
+/// The value of a hex digit; 255: it is none.
+const DIGIT: [u8; 256] = {
+    let mut table = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        table[b"0123456789abcdef"[value] as usize] = value as u8;
+        table[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    table
+};
+
+/// The character of four hex digits; none when it is half a surrogate pair or they are not.
+#[inline]
+fn hex(digits: [u8; 4]) -> Option<char> {
+    let [a, b, c, d] = digits.map(|digit| u32::from(DIGIT[usize::from(digit)]));
+    if (a | b | c | d) > 15 {
+        return None;
+    }
+    char::from_u32(a << 12 | b << 8 | c << 4 | d)
+}
+
+/// How many bytes of a little-endian word come before the first quote, backslash or control
+/// character.
+#[inline]
+fn plain_bytes(word: u64) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    // The highest bit of each byte that is below `n`, exact up to the first one.
+    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & (ONES << 7);
+    let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+    let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+    ((quote | backslash | below(word, 0x20)).trailing_zeros() / 8) as usize
 }
 
 /// Without an early exit the compiler makes vector instructions of it.

@@ -60,11 +60,12 @@ impl Visit for Written {
         }
         Ok(())
     }
+    fn begin_number(&mut self) {
+        self.before_value();
+        self.open = b"number".to_vec();
+    }
     fn number(&mut self, piece: &[u8]) {
-        if self.open != b"number" {
-            self.before_value();
-            self.open = b"number".to_vec();
-        }
+        assert_eq!(self.open, b"number");
         self.out += std::str::from_utf8(piece).unwrap();
     }
     fn end_number(&mut self) {

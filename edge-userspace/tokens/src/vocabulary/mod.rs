@@ -63,6 +63,12 @@ impl Vocabulary {
         Some(Self(Inner::Embedded(parts)))
     }
 
+    /// Whether it is the same one, not only an equal one.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.parts(), other.parts())
+    }
+
     /// Reads a `.tiktoken` file or a byte-level BPE `tokenizer.json`. The latter says its
     /// pattern; the former does not, so `pattern` does, unless the file's name is that of a
     /// vocabulary whose pattern is known (`cl100k_base`, `o200k_base`, `p50k_base`,

@@ -17,6 +17,7 @@ fn key(text: &str) -> StoredKey {
         not_after_s: 10,
         alpn_only: true,
         rates: Default::default(),
+        max_prompt_tokens: None,
         created_at_s: 4,
         revoked_at_s: None,
     }
@@ -100,6 +101,29 @@ fn rates_are_written_where_there_are_any() {
             "{to}"
         );
     }
+}
+
+#[test]
+fn a_prompts_limit_is_written_where_there_is_one() {
+    assert!(!written(&Record::Put(key("a"))).contains("prompt"));
+    let limited = StoredKey {
+        max_prompt_tokens: Some(200_000),
+        ..key("a")
+    };
+    let text = written(&Record::Put(limited.clone()));
+    assert!(text.contains(r#""max_prompt_tokens":200000,"#), "{text}");
+    assert_eq!(
+        Record::parse(text.trim_end().as_bytes()),
+        Ok(Record::Put(limited.clone()))
+    );
+    assert_eq!(limited.at("demo").max_prompt_tokens, Some(200_000));
+    let error = Record::parse(text.replace("200000", "-1").trim_end().as_bytes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "max_prompt_tokens: should be a whole number"
+    );
+    let revoke = r#"{"revoke":"16c90ee8f37ea61f","max_prompt_tokens":1}"#;
+    assert!(Record::parse(revoke.as_bytes()).is_err());
 }
 
 #[test]

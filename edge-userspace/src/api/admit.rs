@@ -1,0 +1,207 @@
+//! Reads and counts a request's body before it is sent on, or refused.
+
+use super::Api;
+use super::error::ApiError;
+use super::route::Route;
+use super::seen::Encoding;
+use crate::prompt::{
+    Count, Counted, Held, Limits, Reading, Refusal, Shape, TooLong, Whose, decode,
+};
+use crate::session::Session;
+use crate::telemetry::PromptRefusal;
+use crate::upstream::{CLIENT_SILENCE, Fault};
+use bytes::Bytes;
+use http::{Response, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde_json::json;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A body that has been read.
+pub(super) struct Admitted {
+    pub(super) counted: Counted,
+    /// As it came.
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) held: Held,
+}
+
+/// Why a body was not taken.
+pub(super) enum Refused {
+    /// It could not be read.
+    Body(Fault),
+    /// It was read so far, and is refused for what it holds.
+    Content(Refusal),
+    /// There is no room for it.
+    NoRoom,
+}
+
+impl Route {
+    /// Whose prompts are asked for with it, if any.
+    pub(super) const fn shape(self) -> Option<Shape> {
+        match self {
+            Self::Messages | Self::CountTokens => Some(Shape::Messages),
+            Self::ChatCompletions => Some(Shape::Chat),
+            Self::Health | Self::Models | Self::None => None,
+        }
+    }
+}
+
+impl Api {
+    /// Reads a body to its end, or to where it is refused; what is left of it is in `body`.
+    pub(super) async fn admit(
+        &self,
+        session: &Session,
+        route: Route,
+        shape: Shape,
+        encoding: Encoding,
+        body: &mut Incoming,
+    ) -> Result<Admitted, Refused> {
+        let mut reading = self.reading(session, route, shape);
+        if encoding == Encoding::Gzip {
+            reading = reading.gzip(self.settings.max_body_bytes);
+        }
+        let mut held = self.prompts.room().hold();
+        let mut spent = Duration::ZERO;
+        let admitted = self.read(body, &mut reading, &mut held, &mut spent).await;
+        self.metrics.prompt_counting.observe(spent);
+        admitted?;
+        let (counted, pieces) = reading.counted();
+        self.metrics.prompts.one(counted.count.kind);
+        (self.metrics.prompt_tokens).add(counted.count.kind, counted.count.tokens);
+        Ok(Admitted {
+            counted,
+            pieces,
+            held,
+        })
+    }
+
+    fn reading(&self, session: &Session, route: Route, shape: Shape) -> Reading {
+        let models = self.prompts.models();
+        if !Arc::ptr_eq(&models, &self.models_before.borrow()) {
+            self.counters.keep(&models);
+            *self.models_before.borrow_mut() = Arc::clone(&models);
+        }
+        // Whoever asks how long a prompt is may ask of one that is too long.
+        let limits = match route {
+            Route::CountTokens => Limits::default(),
+            _ => self.prompts.limits(session.max_prompt_tokens()),
+        };
+        Reading::new(
+            shape,
+            models,
+            Rc::clone(&self.counters),
+            Arc::clone(self.prompts.calibration()),
+            limits,
+        )
+    }
+
+    async fn read(
+        &self,
+        body: &mut Incoming,
+        reading: &mut Reading,
+        held: &mut Held,
+        spent: &mut Duration,
+    ) -> Result<(), Refused> {
+        let mut left_bytes = self.settings.max_body_bytes;
+        loop {
+            let frame = tokio::time::timeout(CLIENT_SILENCE, body.frame()).await;
+            let frame = frame.map_err(|_| Refused::Body(Fault::ClientSilent))?;
+            let piece = match frame {
+                None => break,
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(piece) => piece,
+                    Err(_trailers) => continue,
+                },
+                Some(Err(_)) => return Err(Refused::Body(Fault::ClientLeft)),
+            };
+            left_bytes = (left_bytes.checked_sub(piece.len() as u64))
+                .ok_or(Refused::Body(Fault::TooLarge))?;
+            if !held.take(piece.len()) {
+                return Err(Refused::NoRoom);
+            }
+            let begun = Instant::now();
+            let pushed = reading.push(piece);
+            *spent += begun.elapsed();
+            pushed.map_err(Refused::Content)?;
+        }
+        let begun = Instant::now();
+        let finished = reading.finish();
+        *spent += begun.elapsed();
+        finished.map_err(Refused::Content)?;
+        loop {
+            let begun = Instant::now();
+            let done = reading.go_on();
+            *spent += begun.elapsed();
+            if done.map_err(Refused::Content)? {
+                return Ok(());
+            }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "each turn does a part of a bounded work; others have theirs in between"
+            )]
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What the client is told of a body that was not taken; counts it.
+    pub(super) fn not_admitted(&self, refused: &Refused) -> ApiError {
+        let (reason, error) = match refused {
+            Refused::Body(fault) => return self.body_failed(*fault),
+            Refused::Content(Refusal::Decoding(decode::Error::TooLarge)) => {
+                return self.too_large();
+            }
+            Refused::Content(Refusal::Decoding(decode::Error::Gzip)) => (
+                PromptRefusal::Json,
+                ApiError::invalid_request(
+                    "The request's body is not gzip as content-encoding says",
+                ),
+            ),
+            Refused::Content(Refusal::Json(error)) => (
+                PromptRefusal::Json,
+                ApiError::invalid_request(format!("The request's body is not valid JSON: {error}")),
+            ),
+            Refused::Content(Refusal::TooLong(too_long)) => (
+                too_long.reason(),
+                ApiError::invalid_request(too_long.to_string()),
+            ),
+            Refused::NoRoom => (
+                PromptRefusal::NoRoom,
+                ApiError::overloaded(
+                    "This node has no room for the request's body; send the request again",
+                ),
+            ),
+        };
+        self.metrics.prompt_refusals.one(reason);
+        error
+    }
+}
+
+impl TooLong {
+    fn reason(&self) -> PromptRefusal {
+        match self.whose {
+            Whose::Key => PromptRefusal::KeyLimit,
+            Whose::Node => PromptRefusal::NodeLimit,
+            Whose::Model => PromptRefusal::Context,
+        }
+    }
+}
+
+/// The answer of `/v1/messages/count_tokens`.
+pub(super) fn counted(counted: &Counted) -> Result<Response<Bytes>, ApiError> {
+    for (name, is_there) in [
+        ("model", !counted.model.is_empty()),
+        ("messages", counted.has_messages),
+    ] {
+        if !is_there {
+            return Err(ApiError::invalid_request(format!("{name}: Field required")));
+        }
+    }
+    let Count { tokens, .. } = counted.count;
+    let body = json!({ "input_tokens": tokens }).to_string();
+    let mut response = Response::new(Bytes::from(body));
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
+}

@@ -1,0 +1,260 @@
+//! What is learnt of tokenizers that nobody publishes: for each model the factor between the
+//! estimate and what the upstream counted.
+//!
+//! Shared by all threads. A model is looked up once a request; what its upstream says comes in
+//! once a response. The mathematics are the token package's; [`file`] keeps them over a restart.
+
+pub mod file;
+
+use super::adapter::Ratio;
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is learnt of every model.
+pub struct Calibration {
+    /// Replaced when a model comes anew, which is rare and bounded.
+    models: ArcSwap<HashMap<Box<str>, Arc<Model>>>,
+    /// Held while one is added.
+    adding: Mutex<()>,
+    most_models: usize,
+    /// Answers of models for which there was no room.
+    left_out: AtomicU64,
+    file: Option<PathBuf>,
+    changed: AtomicBool,
+}
+
+/// What is learnt of one model.
+#[derive(Debug)]
+pub struct Model {
+    ratio: Mutex<Ratio>,
+    /// The same as bits of an `f64`, for those who only read.
+    now: AtomicU64,
+    observations: AtomicU64,
+}
+
+/// What is shown of one model.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Learnt {
+    /// Its name.
+    pub model: String,
+    /// What an estimate is multiplied with.
+    pub factor: f64,
+    /// Answers that it was learnt from since the start.
+    pub observations: u64,
+}
+
+impl Calibration {
+    /// With what `file` holds, as far as there is room. Nothing is read from a file that is
+    /// not there, or no good, which is said.
+    #[must_use]
+    pub fn new(most_models: usize, file: Option<PathBuf>) -> Self {
+        let mut models = HashMap::new();
+        if let Some(path) = &file {
+            match file::read(path) {
+                Ok(kept) => models.extend(kept.into_iter().take(most_models)),
+                Err(error) => {
+                    tracing::warn!(%error, "what was learnt of models is not read; it is learnt anew");
+                }
+            }
+        }
+        Self {
+            models: ArcSwap::from_pointee(models),
+            adding: Mutex::default(),
+            most_models,
+            left_out: AtomicU64::new(0),
+            file,
+            changed: AtomicBool::new(false),
+        }
+    }
+
+    /// What an estimate for that model is to be multiplied with; 1 when nothing is known.
+    #[must_use]
+    pub fn factor(&self, model: &[u8]) -> f64 {
+        self.find(model).map_or(1.0, |model| model.factor())
+    }
+
+    /// An upstream counted `actual` tokens where the estimate, not multiplied, is `estimated`.
+    pub fn observe(&self, model: &[u8], estimated: u64, actual: u64) {
+        if estimated == 0 {
+            return;
+        }
+        let Some(model) = self.find(model).or_else(|| self.add(model)) else {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        model.observe(estimated, actual);
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    /// What is learnt, in order of name.
+    #[must_use]
+    pub fn learnt(&self) -> Vec<Learnt> {
+        let models = self.models.load();
+        let mut learnt: Vec<_> = (models.iter())
+            .map(|(name, model)| Learnt {
+                model: name.to_string(),
+                factor: model.factor(),
+                observations: model.observations.load(Ordering::Relaxed),
+            })
+            .collect();
+        learnt.sort_by(|a, b| a.model.cmp(&b.model));
+        learnt
+    }
+
+    /// Most models that are learnt apart.
+    #[must_use]
+    pub fn most_models(&self) -> usize {
+        self.most_models
+    }
+
+    /// Answers of models for which there was no room.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// Writes the file when something has been learnt since it was written.
+    ///
+    /// # Errors
+    /// When it cannot be written; the next call tries again.
+    pub fn save(&self) -> Result<(), file::Error> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        if !self.changed.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let written = file::write(path, &self.models.load());
+        if written.is_err() {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn find(&self, model: &[u8]) -> Option<Arc<Model>> {
+        let name = std::str::from_utf8(model).ok()?;
+        self.models.load().get(name).cloned()
+    }
+
+    /// Only the upstream's answers make a model known, so no client fills the table by names
+    /// alone.
+    fn add(&self, model: &[u8]) -> Option<Arc<Model>> {
+        let name = std::str::from_utf8(model).ok()?;
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let models = self.models.load_full();
+        if let Some(model) = models.get(name) {
+            return Some(Arc::clone(model));
+        }
+        if models.len() >= self.most_models || name.is_empty() {
+            return None;
+        }
+        let model = Arc::new(Model::new(Ratio::new()));
+        let mut more = HashMap::clone(&models);
+        more.insert(name.into(), Arc::clone(&model));
+        self.models.store(Arc::new(more));
+        Some(model)
+    }
+}
+
+impl Model {
+    fn new(ratio: Ratio) -> Self {
+        Self {
+            now: AtomicU64::new(ratio.ratio().to_bits()),
+            ratio: Mutex::new(ratio),
+            observations: AtomicU64::new(0),
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        f64::from_bits(self.now.load(Ordering::Relaxed))
+    }
+
+    fn observe(&self, estimated: u64, actual: u64) {
+        let mut ratio = self.ratio();
+        ratio.observe(estimated, actual);
+        self.now.store(ratio.ratio().to_bits(), Ordering::Relaxed);
+        self.observations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn ratio(&self) -> MutexGuard<'_, Ratio> {
+        self.ratio.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_learnt_apart_and_not_more_than_there_is_room_for() {
+        let calibration = Calibration::new(2, None);
+        assert_eq!(calibration.factor(b"a"), 1.0);
+        for _ in 0..50 {
+            calibration.observe(b"a", 1000, 1200);
+            calibration.observe(b"b", 1000, 900);
+            calibration.observe(b"c", 1000, 1500);
+        }
+        assert!(
+            (calibration.factor(b"a") - 1.2).abs() < 0.02,
+            "{}",
+            calibration.factor(b"a")
+        );
+        assert!(
+            (calibration.factor(b"b") - 0.9).abs() < 0.02,
+            "{}",
+            calibration.factor(b"b")
+        );
+        assert_eq!(
+            (calibration.factor(b"c"), calibration.left_out()),
+            (1.0, 50)
+        );
+        let learnt = calibration.learnt();
+        let names: Vec<_> = learnt.iter().map(|learnt| &*learnt.model).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(learnt[0].observations, 50);
+        // Nothing to divide by, and names that are none.
+        calibration.observe(b"a", 0, 7);
+        calibration.observe(b"\xff", 1000, 7);
+        assert_eq!(calibration.learnt()[0].observations, 50);
+    }
+
+    #[test]
+    fn a_lying_upstream_moves_the_factor_within_its_bounds_only() {
+        let calibration = Calibration::new(2, None);
+        for actual in [0, u64::MAX] {
+            for _ in 0..10_000 {
+                calibration.observe(b"a", 1000, actual);
+            }
+            let factor = calibration.factor(b"a");
+            assert!((0.2..=5.0).contains(&factor), "{factor}");
+        }
+    }
+
+    #[test]
+    fn what_is_learnt_outlives_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calibration.json");
+        let calibration = Calibration::new(8, Some(path.clone()));
+        assert!(
+            calibration.save().is_ok() && !path.exists(),
+            "nothing learnt, nothing written"
+        );
+        for _ in 0..50 {
+            calibration.observe(b"claude-\"x\"", 1000, 1200);
+        }
+        calibration.save().unwrap();
+        let again = Calibration::new(8, Some(path.clone()));
+        assert_eq!(
+            again.factor(b"claude-\"x\""),
+            calibration.factor(b"claude-\"x\"")
+        );
+        // Less room than the file has models; a file that is broken.
+        assert_eq!(Calibration::new(0, Some(path.clone())).learnt(), []);
+        std::fs::write(&path, "{").unwrap();
+        assert!(file::read(&path).is_err());
+        assert_eq!(Calibration::new(8, Some(path)).learnt(), []);
+    }
+}

@@ -1,0 +1,133 @@
+//! The file that keeps what has been learnt: JSON, replaced whole.
+
+use super::{Model, Ratio};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 4 << 20;
+/// The form that this program writes.
+const VERSION: u32 = 1;
+/// What was learnt longer ago is of no use: models are changed under their names.
+const MAX_AGE: Duration = Duration::from_secs(90 * 86_400);
+
+/// Why a file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not what the daemon writes.
+    #[error("{path}: holds no calibration of models: {what}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    /// Unix time.
+    written_at_s: u64,
+    models: BTreeMap<Box<str>, Vec<f64>>,
+}
+
+/// What a file holds; nothing when there is none, or when it is older than ninety days.
+///
+/// # Errors
+/// When it cannot be read or is no such file, or when its directory is not there.
+pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
+    let wrong = |what: String| Error::Content {
+        path: path.to_owned(),
+        what,
+    };
+    let text = match read_bounded(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && directory(path).is_dir() => {
+            return Ok(HashMap::new());
+        }
+        Err(source) => {
+            return Err(Error::Io {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let content: Content =
+        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    if content.version != VERSION {
+        return Err(wrong(format!(
+            "it is of version {}, and this program knows {VERSION}",
+            content.version
+        )));
+    }
+    if content.written_at_s + MAX_AGE.as_secs() < unix_s() {
+        return Ok(HashMap::new());
+    }
+    (content.models.into_iter())
+        .map(|(name, state)| {
+            let ratio = Ratio::from_state(&state)
+                .ok_or_else(|| wrong(format!("what it says of {name:?} is out of bounds")))?;
+            Ok((name, Arc::new(Model::new(ratio))))
+        })
+        .collect()
+}
+
+/// Replaces the file: whoever reads it, also after a crash, has the old or the new one.
+pub(super) fn write(path: &Path, models: &HashMap<Box<str>, Arc<Model>>) -> Result<(), Error> {
+    let content = Content {
+        version: VERSION,
+        written_at_s: unix_s(),
+        models: (models.iter())
+            .map(|(name, model)| (name.clone(), model.ratio().state()))
+            .collect(),
+    };
+    let replace = || {
+        let mut file = tempfile::NamedTempFile::new_in(directory(path))?;
+        serde_json::to_writer(&mut file, &content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    replace().map_err(|source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!(
+            "is larger than {MAX_BYTES} bytes"
+        )));
+    }
+    Ok(text)
+}
+
+fn directory(path: &Path) -> &Path {
+    (path.parent())
+        .filter(|directory| *directory != Path::new(""))
+        .unwrap_or(Path::new("."))
+}
+
+fn unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}

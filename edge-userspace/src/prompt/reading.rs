@@ -1,0 +1,392 @@
+//! One request's body: read and counted while it arrives, and held until it is sent on.
+//!
+//! The model may be named after the texts, as the official SDKs do. Until it is known a number
+//! decides below which no vocabulary can be; then the body, which is held anyhow, is read once
+//! more, and its texts are counted by the model's own way.
+
+use super::calibration::Calibration;
+use super::count::{Count, Kind, Parts};
+use super::counters::{Counters, Rules};
+use super::decode::{self, Decoder};
+use super::guard::{Limits, TooLong};
+use super::json::{self, Reader};
+use super::tally::Texts;
+use super::walk::{Resolve, Shape, Walk};
+use crate::config::{Model, Models, Tokenizer};
+use bytes::{Bytes, BytesMut};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What is read again at a time.
+const AGAIN_BYTES: usize = 1 << 20;
+/// Pieces that are smaller are put together: each keeps the buffer that it lies in.
+const SMALL_BYTES: usize = 2048;
+const TOGETHER_BYTES: usize = 16 * 1024;
+
+/// One body.
+pub struct Reading {
+    shape: Shape,
+    rules: Rc<Rules>,
+    resolve: Resolve,
+    limits: Limits,
+    /// None: the body is not encoded.
+    decoder: Option<Decoder>,
+    most_bytes: u64,
+    reader: Reader,
+    walk: Walk,
+    held: Vec<Bytes>,
+    /// Small pieces after those.
+    together: BytesMut,
+    held_bytes: u64,
+    /// While it is read again: the next piece.
+    again: Option<usize>,
+    /// Whether the body has come to its end.
+    is_whole: bool,
+}
+
+/// Why a request is not sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its body cannot be decoded, or is too large decoded.
+    Decoding(decode::Error),
+    /// Its body is no JSON, or names something twice.
+    Json(json::Error),
+    /// Its prompt is too long.
+    TooLong(TooLong),
+}
+
+impl From<decode::Error> for Refusal {
+    fn from(error: decode::Error) -> Self {
+        Self::Decoding(error)
+    }
+}
+
+/// What is known of a request whose body has been read.
+#[derive(Debug)]
+pub struct Counted {
+    /// Its prompt's tokens.
+    pub count: Count,
+    /// Its model, as it is written; empty when none is, or when its name is too long.
+    pub model: Box<[u8]>,
+    /// Whether it has messages.
+    pub has_messages: bool,
+    /// For the one who hears what the upstream counted.
+    pub learn: Option<Learn>,
+}
+
+/// Compares what an upstream counted with the estimate.
+#[derive(Clone)]
+pub struct Learn {
+    calibration: Arc<Calibration>,
+    model: Box<[u8]>,
+    /// The texts, not calibrated.
+    estimated: u64,
+    /// What is around them.
+    framing: u64,
+}
+
+impl Learn {
+    pub(super) fn new(
+        calibration: Arc<Calibration>,
+        model: Box<[u8]>,
+        estimated: u64,
+        framing: u64,
+    ) -> Self {
+        Self {
+            calibration,
+            model,
+            estimated,
+            framing,
+        }
+    }
+
+    /// The upstream counted so many tokens.
+    pub fn observe(&self, actual: u64) {
+        let texts = actual.saturating_sub(self.framing);
+        (self.calibration).observe(&self.model, self.estimated, texts);
+    }
+}
+
+impl std::fmt::Debug for Learn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Learn({} + {})", self.estimated, self.framing)
+    }
+}
+
+impl Reading {
+    /// Nothing has come yet.
+    #[must_use]
+    pub fn new(
+        shape: Shape,
+        models: Arc<Models>,
+        counters: Rc<Counters>,
+        calibration: Arc<Calibration>,
+        limits: Limits,
+    ) -> Self {
+        let rules = Rc::new(Rules {
+            models,
+            counters,
+            calibration,
+        });
+        let resolve: Resolve = {
+            let rules = Rc::clone(&rules);
+            Rc::new(move |model| rules.method(model))
+        };
+        Self {
+            shape,
+            resolve: Rc::clone(&resolve),
+            rules,
+            limits,
+            decoder: None,
+            most_bytes: 0,
+            reader: Reader::new(),
+            walk: Walk::new(shape, None, resolve),
+            held: Vec::new(),
+            together: BytesMut::new(),
+            held_bytes: 0,
+            again: None,
+            is_whole: false,
+        }
+    }
+
+    /// The body comes with content-encoding gzip; decoded it may have so many bytes. It is
+    /// held as it comes.
+    #[must_use]
+    pub fn gzip(mut self, most_bytes: u64) -> Self {
+        self.most_bytes = most_bytes;
+        self.decoder = Some(Decoder::gzip(most_bytes));
+        self
+    }
+
+    /// A piece of the body came.
+    ///
+    /// # Errors
+    /// When the request is refused already.
+    pub fn push(&mut self, piece: Bytes) -> Result<(), Refusal> {
+        self.read(&piece)?;
+        self.hold(piece);
+        // The model's name came after some text.
+        if self.walk.model.is_some()
+            && self.walk.tally.is_bound()
+            && self.held_bytes <= AGAIN_BYTES as u64
+        {
+            self.begin_again();
+            while !self.read_again()? {}
+        }
+        Ok(())
+    }
+
+    /// The body is whole. What is left to do is for [`Reading::go_on`].
+    ///
+    /// # Errors
+    /// When it is no JSON.
+    pub fn finish(&mut self) -> Result<(), Refusal> {
+        self.is_whole = true;
+        self.end()?;
+        if self.walk.tally.is_bound() {
+            self.begin_again();
+        }
+        Ok(())
+    }
+
+    /// Does a part of what is left; whether nothing is.
+    ///
+    /// # Errors
+    /// When the request is refused.
+    pub fn go_on(&mut self) -> Result<bool, Refusal> {
+        if self.again.is_some() && !self.read_again()? {
+            return Ok(false);
+        }
+        let count = self.count(self.rule());
+        let is_estimate = count.kind == Kind::Estimate;
+        (self.limits)
+            .check(count.tokens, is_estimate, self.rule().context_tokens)
+            .map_err(Refusal::TooLong)?;
+        Ok(true)
+    }
+
+    /// What has been counted, and the body, byte for byte as it came.
+    #[must_use]
+    pub fn counted(mut self) -> (Counted, Vec<Bytes>) {
+        self.put_together();
+        let rule = self.rule();
+        let count = self.count(rule);
+        let seen = &self.walk.seen;
+        let model: Box<[u8]> = self.walk.model.clone().unwrap_or_default().into();
+        let is_learnt = matches!(rule.tokenizer, Tokenizer::Estimate(_));
+        // Of a picture it is not known what it counted, so nothing is learnt beside one.
+        let learn = (is_learnt && seen.pictures[2] == 0 && !model.is_empty()).then(|| {
+            Learn::new(
+                Arc::clone(&self.rules.calibration),
+                model.clone(),
+                self.walk.tally.texts().uncalibrated,
+                count.parts.framing,
+            )
+        });
+        let counted = Counted {
+            count,
+            model,
+            has_messages: seen.has_messages,
+            learn,
+        };
+        (counted, self.held)
+    }
+
+    fn read(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+        match self.decoder.take() {
+            None => self.read_decoded(piece),
+            Some(mut decoder) => {
+                let read = decoder.push(piece, |decoded| self.read_decoded(decoded));
+                self.decoder = Some(decoder);
+                read
+            }
+        }
+    }
+
+    fn read_decoded(&mut self, text: &[u8]) -> Result<(), Refusal> {
+        (self.reader)
+            .push(text, &mut self.walk)
+            .map_err(Refusal::Json)?;
+        self.check()
+    }
+
+    /// All of the text has been read.
+    fn end(&mut self) -> Result<(), Refusal> {
+        if let Some(decoder) = self.decoder.take() {
+            decoder.finish(|decoded| self.read_decoded(decoded))?;
+        }
+        self.reader.finish(&mut self.walk).map_err(Refusal::Json)
+    }
+
+    /// Whether what has come so far is too long already.
+    fn check(&self) -> Result<(), Refusal> {
+        if self.limits.is_none() {
+            return Ok(());
+        }
+        if self.walk.tally.is_bound() {
+            let tokens = self.walk.tally.at_least();
+            return (self.limits.check(tokens, false, None)).map_err(Refusal::TooLong);
+        }
+        let rule = self.rule();
+        if self.limits.key.is_none() && self.limits.node.is_none() && rule.context_tokens.is_none()
+        {
+            return Ok(());
+        }
+        let is_estimate = self.is_estimate(rule);
+        // What is not written as it is counted may be less in the end.
+        let others = if is_estimate {
+            self.walk.seen.pictures[1]
+        } else {
+            self.walk.seen.pictures[0]
+        };
+        let tokens = self.walk.tally.at_least() + others + self.framing(rule);
+        (self.limits)
+            .check(tokens, is_estimate, rule.context_tokens)
+            .map_err(Refusal::TooLong)
+    }
+
+    fn hold(&mut self, piece: Bytes) {
+        self.held_bytes += piece.len() as u64;
+        // A body of one piece is not copied.
+        if piece.len() < SMALL_BYTES && !self.held.is_empty() {
+            self.together.extend_from_slice(&piece);
+            if self.together.len() >= TOGETHER_BYTES {
+                self.put_together();
+            }
+        } else {
+            self.put_together();
+            self.held.push(piece);
+        }
+    }
+
+    fn put_together(&mut self) {
+        if !self.together.is_empty() {
+            self.held.push(self.together.split().freeze());
+        }
+    }
+
+    fn begin_again(&mut self) {
+        self.put_together();
+        // Without a name it is nobody's model, for which there is a rule too.
+        let model = Some(self.walk.model.take().unwrap_or_default());
+        self.walk = Walk::new(self.shape, model, Rc::clone(&self.resolve));
+        self.reader = Reader::new();
+        if self.most_bytes > 0 {
+            self.decoder = Some(Decoder::gzip(self.most_bytes));
+        }
+        self.again = Some(0);
+    }
+
+    /// Reads a part again; whether that was the last.
+    fn read_again(&mut self) -> Result<bool, Refusal> {
+        let mut left = AGAIN_BYTES;
+        while let Some(at) = self.again {
+            let Some(piece) = self.held.get(at).cloned() else {
+                self.again = None;
+                // In the middle of the body this is for later.
+                if self.is_whole {
+                    self.end()?;
+                }
+                break;
+            };
+            if left == 0 {
+                return Ok(false);
+            }
+            left = left.saturating_sub(piece.len());
+            self.read(&piece)?;
+            self.again = Some(at + 1);
+        }
+        Ok(true)
+    }
+
+    fn rule(&self) -> &Model {
+        let models = &self.rules.models;
+        models.rule(models.number_of(self.walk.model.as_deref().unwrap_or_default()))
+    }
+
+    fn framing(&self, rule: &Model) -> u64 {
+        let (framing, seen) = (&rule.framing, &self.walk.seen);
+        if !seen.has_messages {
+            return 0;
+        }
+        let tools = if seen.tools > 0 { framing.tools } else { 0 };
+        framing.per_request
+            + framing.per_message * seen.messages
+            + framing.per_name * seen.names
+            + tools
+    }
+
+    fn is_estimate(&self, rule: &Model) -> bool {
+        matches!(rule.tokenizer, Tokenizer::Estimate(_))
+            || !rule.framing.is_published
+            || self.walk.seen.estimated
+    }
+
+    fn count(&self, rule: &Model) -> Count {
+        let Texts {
+            parts: texts,
+            tokens,
+            low,
+            high,
+            ..
+        } = self.walk.tally.texts();
+        let framing = self.framing(rule);
+        let [pictures_low, pictures, pictures_high] = self.walk.seen.pictures;
+        let kind = if self.is_estimate(rule) {
+            Kind::Estimate
+        } else {
+            Kind::Exact
+        };
+        Count {
+            tokens: tokens + pictures + framing,
+            kind,
+            low: low + pictures_low + framing,
+            high: high + pictures_high + framing,
+            parts: Parts {
+                texts,
+                pictures,
+                framing,
+            },
+        }
+    }
+}

@@ -1,0 +1,585 @@
+//! Walks through a request while it is read, and gives each value to whom it belongs.
+
+use super::image::{ChatImages, MESSAGES_MOST, Media, Probe, messages_tokens};
+use super::json::{Duplicate, Literal, Visit};
+use super::place::{Meaning, Place, Use};
+use super::tally::{Method, Sort, Tally};
+use super::{chat, messages};
+use std::rc::Rc;
+
+/// Longest model name that is looked at, bytes; a longer one is nobody's.
+const MAX_MODEL_BYTES: usize = 256;
+/// Longest other short text that is looked at.
+const SHORT_BYTES: usize = 32;
+/// What a PDF counts, of which only the size is known: Anthropic publishes 1,500 to 3,000
+/// tokens a page; how many bytes a page has is our own assumption.
+const PDF_PAGE_TOKENS: [u64; 3] = [1500, 2250, 3000];
+const PDF_PAGE_BYTES: u64 = 75_000;
+
+/// Keys of the request itself that must not come twice: what the edge looks at, and what the
+/// upstream goes by, must be the same.
+const OWNED: [&str; 6] = [
+    "model",
+    "max_tokens",
+    "stream",
+    "messages",
+    "system",
+    "tools",
+];
+
+/// Whose API a request is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Anthropic's Messages.
+    Messages,
+    /// OpenAI's Chat Completions.
+    Chat,
+}
+
+/// How texts are counted, given the model's name.
+pub(super) type Resolve = Rc<dyn Fn(&[u8]) -> Method>;
+
+/// One walk.
+pub(super) struct Walk {
+    shape: Shape,
+    places: Vec<Place>,
+    /// The key whose value comes, as far as it is looked at.
+    key: Short<SHORT_BYTES>,
+    owned_seen: u8,
+    reading: Reading,
+    pub(super) tally: Tally,
+    /// How the texts are counted once the model is known.
+    resolve: Resolve,
+    /// Set from the start when the request is read a second time.
+    pub(super) model: Option<Vec<u8>>,
+    model_bytes: Short<MAX_MODEL_BYTES>,
+    pub(super) seen: Seen,
+    blocks: Vec<Block>,
+    picture: Picture,
+    short: Short<SHORT_BYTES>,
+    probe: Probe,
+    /// Characters of base64 in the string that is being read.
+    data_bytes: u64,
+    /// In JSON that is written again: whether a comma comes before the next value, level by
+    /// level.
+    commas: u128,
+    json_depth: u32,
+}
+
+/// What there is besides texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) messages: u64,
+    pub(super) names: u64,
+    pub(super) tools: u64,
+    pub(super) has_messages: bool,
+    /// Tokens of pictures and documents: at least, about, at most.
+    pub(super) pictures: [u64; 3],
+    /// Whether something can only be estimated, whatever the vocabulary.
+    pub(super) estimated: bool,
+}
+
+/// What is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Key,
+    String(Use),
+    /// A string or a key within JSON.
+    Json,
+}
+
+/// A content block.
+#[derive(Default)]
+struct Block {
+    is_document: bool,
+    /// Whether its source is base64.
+    source: Option<bool>,
+    /// What the source holds, when that came before its type; bytes of the base64.
+    data: Option<(Option<Media>, u64)>,
+    /// Sources that the upstream fetches.
+    elsewhere: u64,
+}
+
+/// An `image_url`.
+#[derive(Default)]
+struct Picture {
+    low: bool,
+    media: Option<Media>,
+    is_there: bool,
+}
+
+impl Walk {
+    /// Goes to the beginning. The model is known when the request is read a second time.
+    pub(super) fn new(shape: Shape, model: Option<Vec<u8>>, resolve: Resolve) -> Self {
+        let method = model.as_deref().map_or(Method::Bound, &*resolve);
+        Self {
+            shape,
+            places: Vec::with_capacity(16),
+            key: Short::default(),
+            owned_seen: 0,
+            reading: Reading::Key,
+            tally: Tally::new(method),
+            resolve,
+            model,
+            model_bytes: Short::default(),
+            seen: Seen::default(),
+            blocks: Vec::new(),
+            picture: Picture::default(),
+            short: Short::default(),
+            probe: Probe::default(),
+            data_bytes: 0,
+            commas: 0,
+            json_depth: 0,
+        }
+    }
+
+    /// What the value that comes now is.
+    fn meaning(&self) -> Meaning {
+        let Some(&place) = self.places.last() else {
+            return Meaning::object(Place::Root);
+        };
+        let key = self.key.bytes();
+        match self.shape {
+            Shape::Messages => messages::meaning(place, key),
+            Shape::Chat => chat::meaning(place, key),
+        }
+    }
+
+    fn begin(&mut self, is_object: bool) {
+        if self.in_json() {
+            self.json_value(if is_object { b"{" } else { b"[" });
+            self.json_depth += 1;
+            self.commas <<= 1;
+            return;
+        }
+        let meaning = self.meaning();
+        let place = if is_object {
+            meaning.object
+        } else {
+            meaning.array
+        };
+        match place {
+            Place::Messages => self.seen.has_messages = true,
+            Place::Message => self.seen.messages += 1,
+            Place::Tool => self.seen.tools += 1,
+            Place::Block(_) => self.blocks.push(Block::default()),
+            Place::Source(_) => {
+                if let Some(block) = self.blocks.last_mut() {
+                    (block.source, block.data) = (None, None);
+                }
+            }
+            Place::Picture => self.picture = Picture::default(),
+            // Nobody publishes how calls are put before the model.
+            Place::Call | Place::Function(_) | Place::Opaque => self.seen.estimated = true,
+            Place::Json(part) => {
+                self.seen.estimated = true;
+                self.json_depth = 1;
+                self.commas = 0;
+                self.tally.begin(part, Sort::Json);
+                self.json_mark(if is_object { b"{" } else { b"[" });
+            }
+            _ => {}
+        }
+        self.places.push(place);
+        // The elements of an array have no key.
+        self.key.clear();
+    }
+
+    fn end(&mut self, is_object: bool) {
+        if self.in_json() {
+            self.json_mark(if is_object { b"}" } else { b"]" });
+            self.json_depth -= 1;
+            self.commas >>= 1;
+            if self.json_depth > 0 {
+                return;
+            }
+            self.tally.end();
+        }
+        match self.places.pop() {
+            Some(Place::Block(_)) => self.end_block(),
+            Some(Place::Source(_)) => self.end_source(),
+            Some(Place::Picture) => self.end_picture(),
+            _ => {}
+        }
+        self.key.clear();
+    }
+
+    fn end_block(&mut self) {
+        let Some(block) = self.blocks.pop() else {
+            return;
+        };
+        if block.elsewhere > 0 {
+            self.seen.estimated = true;
+            let [low, about, high] = if block.is_document {
+                PDF_PAGE_TOKENS
+            } else {
+                // Most pictures are scaled down to about the most.
+                [1, MESSAGES_MOST, MESSAGES_MOST]
+            };
+            self.add_picture([low, about, high].map(|tokens| tokens * block.elsewhere));
+        }
+    }
+
+    fn end_picture(&mut self) {
+        let picture = std::mem::take(&mut self.picture);
+        if !picture.is_there {
+            return;
+        }
+        let images = ChatImages::of(&String::from_utf8_lossy(
+            self.model.as_deref().unwrap_or_default(),
+        ));
+        match picture.media {
+            Some(Media::Picture(size)) => {
+                let tokens = images.tokens(size, picture.low);
+                self.add_picture([tokens; 3]);
+            }
+            _ if picture.low && matches!(images, ChatImages::Tiles { .. }) => {
+                let ChatImages::Tiles { base, .. } = images else {
+                    return;
+                };
+                self.add_picture([base; 3]);
+            }
+            _ => {
+                // A square of 1024 pixels is the guide's own example.
+                let about = images.tokens(
+                    super::image::Size {
+                        width: 1024,
+                        height: 1024,
+                    },
+                    false,
+                );
+                self.seen.estimated = true;
+                self.add_picture([1, about, images.most()]);
+            }
+        }
+    }
+
+    fn add_picture(&mut self, tokens: [u64; 3]) {
+        for (sum, tokens) in self.seen.pictures.iter_mut().zip(tokens) {
+            *sum = sum.saturating_add(tokens);
+        }
+    }
+
+    fn begin_use(&mut self, used: Use) {
+        match used {
+            Use::Text(part) | Use::Name(part) => {
+                if matches!(used, Use::Name(_)) {
+                    self.seen.names += 1;
+                }
+                self.tally.begin(part, Sort::Plain);
+            }
+            Use::Data(part) => {
+                self.probe = Probe::default();
+                self.data_bytes = 0;
+                // Two in one source: nobody knows which one holds.
+                self.tally.settle(true);
+                match self.source() {
+                    Some(true) => {}
+                    Some(false) => self.tally.begin(part, Sort::Plain),
+                    None => self.tally.begin(part, Sort::Doubtful),
+                }
+            }
+            Use::PictureUrl => {
+                self.probe = Probe::default();
+                self.short.clear();
+                self.data_bytes = 0;
+            }
+            Use::Model => self.model_bytes.clear(),
+            Use::BlockType | Use::SourceType | Use::Detail => self.short.clear(),
+            Use::Elsewhere | Use::Nothing => {}
+        }
+    }
+
+    fn push_use(&mut self, used: Use, piece: &[u8]) {
+        match used {
+            Use::Text(_) | Use::Name(_) => self.tally.push(piece),
+            Use::Data(_) => {
+                self.data_bytes += piece.len() as u64;
+                self.probe.push(piece);
+                if self.probe.media().is_some() && self.source().is_none() {
+                    self.tally.forget();
+                }
+                self.tally.push(piece);
+            }
+            Use::PictureUrl => self.picture_url(piece),
+            Use::Model => self.model_bytes.push(piece),
+            Use::BlockType | Use::SourceType | Use::Detail => self.short.push(piece),
+            Use::Elsewhere | Use::Nothing => {}
+        }
+    }
+
+    /// Of a `data:` URL what is behind the comma is probed.
+    fn picture_url(&mut self, piece: &[u8]) {
+        if self.data_bytes > 0 {
+            self.probe.push(piece);
+            return;
+        }
+        match memchr::memchr(b',', piece) {
+            Some(comma) => {
+                self.short.push(&piece[..comma]);
+                if self.short.start().starts_with(b"data:") {
+                    self.data_bytes = 1;
+                    self.probe.push(&piece[comma + 1..]);
+                }
+            }
+            None => self.short.push(piece),
+        }
+    }
+
+    fn end_use(&mut self, used: Use) -> Result<(), Duplicate> {
+        match used {
+            Use::Text(_) | Use::Name(_) => self.tally.end(),
+            Use::Data(_) => self.end_data(),
+            Use::PictureUrl => {
+                self.picture.media = self.probe.media();
+                self.picture.is_there = true;
+                // Written without an object around it.
+                if self.places.last() != Some(&Place::Picture) {
+                    self.end_picture();
+                }
+            }
+            Use::Detail => self.picture.low = self.short.bytes() == b"low",
+            Use::Model => self.end_model(),
+            Use::BlockType => {
+                if let Some(block) = self.blocks.last_mut() {
+                    block.is_document = self.short.bytes() == b"document";
+                }
+            }
+            Use::SourceType => {
+                let is_base64 = self.short.bytes() == b"base64";
+                if let Some(block) = self.blocks.last_mut()
+                    // Which of two holds would decide what counts.
+                    && block.source.replace(is_base64).is_some()
+                {
+                    return Err(Duplicate("type"));
+                }
+            }
+            Use::Elsewhere => {
+                if let Some(block) = self.blocks.last_mut() {
+                    block.elsewhere += 1;
+                }
+            }
+            Use::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the source that is being read is base64, as far as its type has come.
+    fn source(&self) -> Option<bool> {
+        self.blocks.last().and_then(|block| block.source)
+    }
+
+    fn end_data(&mut self) {
+        self.tally.end();
+        match self.source() {
+            Some(true) => self.add_media(self.probe.media(), self.data_bytes),
+            Some(false) => {}
+            None => {
+                let data = Some((self.probe.media(), self.data_bytes));
+                if let Some(block) = self.blocks.last_mut() {
+                    block.data = data;
+                }
+            }
+        }
+    }
+
+    /// What came before its type is settled now.
+    fn end_source(&mut self) {
+        let is_base64 = self.source();
+        let data = self.blocks.last_mut().and_then(|block| block.data.take());
+        let Some((media, bytes)) = data else {
+            return;
+        };
+        if is_base64 == Some(true) || (is_base64.is_none() && media.is_some()) {
+            self.tally.settle(false);
+            self.add_media(media, bytes);
+        } else if media.is_some() {
+            // A text that begins as a picture does was not counted: no byte is more than a
+            // token.
+            self.seen.estimated = true;
+            self.add_picture([1, bytes, bytes]);
+        } else {
+            self.tally.settle(true);
+        }
+    }
+
+    fn add_media(&mut self, media: Option<Media>, base64_bytes: u64) {
+        match media {
+            Some(Media::Picture(size)) => self.add_picture([messages_tokens(size); 3]),
+            Some(Media::Pdf) => {
+                let pages = (base64_bytes / 4 * 3).div_ceil(PDF_PAGE_BYTES).max(1);
+                self.seen.estimated = true;
+                self.add_picture(PDF_PAGE_TOKENS.map(|tokens| tokens * pages));
+            }
+            None => {
+                self.seen.estimated = true;
+                self.add_picture([1, MESSAGES_MOST, MESSAGES_MOST]);
+            }
+        }
+    }
+
+    fn end_model(&mut self) {
+        let model = self.model_bytes.bytes().to_vec();
+        let nothing_yet = !self.tally.is_touched() && self.seen.pictures == [0; 3];
+        if self.tally.is_bound() && nothing_yet {
+            self.tally = Tally::new((self.resolve)(&model));
+        }
+        self.model = Some(model);
+    }
+
+    fn in_json(&self) -> bool {
+        self.json_depth > 0
+    }
+
+    /// Marks of JSON say nothing of a prompt as long as nothing is known of the upstream.
+    fn json_mark(&mut self, mark: &[u8]) {
+        if !self.tally.is_bound() {
+            self.tally.push(mark);
+        }
+    }
+
+    /// A value in JSON begins.
+    fn json_value(&mut self, mark: &[u8]) {
+        if self.commas & 1 == 1 {
+            self.json_mark(b",");
+        }
+        self.commas |= 1;
+        self.json_mark(mark);
+    }
+
+    fn json_string(&mut self) {
+        // What joins strings is not known, so each is a text of its own.
+        if self.tally.is_bound()
+            && let Some(&Place::Json(part)) = self.places.last()
+        {
+            self.tally.end();
+            self.tally.begin(part, Sort::Json);
+        }
+    }
+}
+
+impl Visit for Walk {
+    fn begin_object(&mut self) {
+        self.begin(true);
+    }
+
+    fn end_object(&mut self) {
+        self.end(true);
+    }
+
+    fn begin_array(&mut self) {
+        self.begin(false);
+    }
+
+    fn end_array(&mut self) {
+        self.end(false);
+    }
+
+    fn begin_string(&mut self, is_key: bool) {
+        if self.in_json() {
+            self.json_string();
+            self.json_value(b"\"");
+            // A key's value has no comma before it.
+            self.commas = self.commas & !1 | u128::from(!is_key);
+            self.reading = Reading::Json;
+            self.key.clear();
+        } else if is_key {
+            self.key.clear();
+            self.reading = Reading::Key;
+        } else {
+            let used = self.meaning().string;
+            self.reading = Reading::String(used);
+            self.begin_use(used);
+        }
+    }
+
+    fn string(&mut self, piece: &[u8]) {
+        match self.reading {
+            Reading::Key => self.key.push(piece),
+            Reading::String(used) => self.push_use(used, piece),
+            Reading::Json => self.tally.push(piece),
+        }
+    }
+
+    fn end_string(&mut self) -> Result<(), Duplicate> {
+        match self.reading {
+            Reading::Key if self.places.len() == 1 => {
+                let key = self.key.bytes();
+                let owned = OWNED.iter().position(|name| name.as_bytes() == key);
+                if let Some(at) = owned {
+                    let bit = 1 << at;
+                    if self.owned_seen & bit != 0 {
+                        return Err(Duplicate(OWNED[at]));
+                    }
+                    self.owned_seen |= bit;
+                }
+            }
+            Reading::Key => {}
+            Reading::String(used) => return self.end_use(used),
+            Reading::Json => {
+                let is_key = self.commas & 1 == 0;
+                self.json_mark(if is_key { b"\":" } else { b"\"" });
+                self.json_string();
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_number(&mut self) {
+        if self.in_json() {
+            self.json_value(b"");
+        }
+    }
+
+    fn number(&mut self, piece: &[u8]) {
+        if self.in_json() {
+            self.json_mark(piece);
+        }
+    }
+
+    fn literal(&mut self, literal: Literal) {
+        if self.in_json() {
+            self.json_value(literal.text().as_bytes());
+        }
+    }
+}
+
+/// The beginning of a short text.
+#[derive(Clone, Debug)]
+struct Short<const N: usize> {
+    bytes: [u8; N],
+    /// One more than `N`: it is longer.
+    length: usize,
+}
+
+impl<const N: usize> Default for Short<N> {
+    fn default() -> Self {
+        Self {
+            bytes: [0; N],
+            length: 0,
+        }
+    }
+}
+
+impl<const N: usize> Short<N> {
+    fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    fn push(&mut self, piece: &[u8]) {
+        let from = self.length.min(N);
+        let taken = piece.len().min(N - from);
+        self.bytes[from..from + taken].copy_from_slice(&piece[..taken]);
+        self.length = (self.length + piece.len()).min(N + 1);
+    }
+
+    /// The text; empty when it is too long.
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Its beginning, however long it is.
+    fn start(&self) -> &[u8] {
+        &self.bytes[..self.length.min(N)]
+    }
+}

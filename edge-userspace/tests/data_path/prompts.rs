@@ -1,0 +1,301 @@
+//! Prompts: counted, told, limited, before anything goes upstream.
+
+use crate::client::{Answer, Ask, Client, Http, pieces};
+use crate::limits::gzip;
+use crate::world::{ALICE, BOB, Wishes, World, record, soon, token, until};
+use bytes::Bytes;
+use edge_userspace::keys::Edit;
+use edge_userspace::prompt::Kind;
+use edge_userspace::telemetry::PromptRefusal;
+use http::Method;
+
+/// A Chat Completions request whose prompt has that many words, and so tokens, and what is
+/// around them: 3 a message, 1 its role, 3 for the answer.
+fn chat(words: usize) -> Ask {
+    Ask::new(Method::POST, "/v1/chat/completions")
+        .with("authorization", &format!("Bearer {ALICE}"))
+        .body(chat_body(words))
+}
+
+fn chat_body(words: usize) -> String {
+    let words = "word ".repeat(words);
+    let words = words.trim_end();
+    format!(r#"{{"messages":[{{"role":"user","content":"{words}"}}],"model":"gpt-4o"}}"#)
+}
+
+const AROUND: usize = 7;
+
+/// Alice's prompts have at most `tokens`.
+fn limit(world: &World, tokens: u64) {
+    let mut key = record(ALICE);
+    key.max_prompt_tokens = Some(tokens);
+    world.keyring.apply([Edit::Put(key)]);
+}
+
+async fn serves_on(client: &mut Client) {
+    assert_eq!(client.ask(chat(10)).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn responses_say_how_many_tokens_came_in_and_whether_that_is_exact() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let answer = client.ask(chat(100)).await.unwrap();
+        assert_eq!(answer.header("x-edge-input-tokens"), "107;exact");
+        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+        let told = answer.header("x-edge-input-tokens");
+        let (tokens, kind) = told.split_once(';').unwrap();
+        assert_eq!(kind, "estimate");
+        assert!(tokens.parse::<u64>().unwrap() > 7, "{told}");
+        // Errors of the upstream have it too.
+        let answer = client
+            .ask(chat(3).with("x-demo-error", "status-529"))
+            .await
+            .unwrap();
+        assert_eq!(
+            answer.header("x-edge-input-tokens"),
+            "10;exact",
+            "{answer:?}"
+        );
+        let models = Ask::new(Method::GET, "/v1/models").with("x-api-key", ALICE);
+        let answer = client.ask(models).await.unwrap();
+        assert_eq!(answer.header("x-edge-input-tokens"), "");
+    }
+    let exact = world.metrics.prompt_tokens.get(Kind::Exact);
+    assert_eq!(exact, 2 * (107 + 10));
+    assert_eq!(world.metrics.prompts.get(Kind::Estimate), 2);
+}
+
+#[tokio::test]
+async fn the_edge_answers_count_tokens_itself() {
+    let world = World::new();
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let ask = |body: &str| {
+        Ask::new(Method::POST, "/v1/messages/count_tokens")
+            .with("x-api-key", ALICE)
+            .with("anthropic-version", "2023-06-01")
+            .body(body.to_owned())
+    };
+    let body = r#"{"model":"gpt-4o","system":"one two","messages":[{"role":"user","content":"three four five"}]}"#;
+    let answer = client.ask(ask(body)).await.unwrap();
+    assert_eq!(
+        (answer.status.as_u16(), &answer.body[..]),
+        (200, &br#"{"input_tokens":11}"#[..])
+    );
+    assert_eq!(answer.header("x-edge-input-tokens"), "11;exact");
+    assert_eq!(answer.header("content-type"), "application/json");
+    for (body, missing) in [
+        (r#"{"messages":[]}"#, "model: Field required"),
+        (r#"{"model":"gpt-4o"}"#, "messages: Field required"),
+    ] {
+        let answer = client.ask(ask(body)).await.unwrap();
+        answer.is_error(400, "invalid_request_error", missing);
+    }
+    // A prompt that is too long may be counted.
+    limit(&world, 5);
+    assert_eq!(client.ask(ask(body)).await.unwrap().status, 200);
+    assert_eq!(
+        world.model.stats().figures().requests,
+        0,
+        "nothing went upstream"
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_over_its_keys_limit_is_refused_with_both_numbers() {
+    let world = World::new();
+    limit(&world, 50);
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let answer = client.ask(chat(50 - AROUND)).await.unwrap();
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("x-edge-input-tokens")),
+            (200, "50;exact")
+        );
+        let answer = client.ask(chat(51 - AROUND)).await.unwrap();
+        answer.is_error(
+            400,
+            "invalid_request_error",
+            "prompt is at least 51 tokens; this key's limit is 50",
+        );
+        serves_on(&mut client).await;
+        // Another key has another limit.
+        let mut bob = world.connect(http, Some(token(BOB))).await;
+        let ask = chat(1000).without("authorization").with("x-api-key", BOB);
+        assert_eq!(bob.ask(ask).await.unwrap().status, 200);
+    }
+    let refused = &world.metrics.prompt_refusals;
+    assert_eq!(refused.get(PromptRefusal::KeyLimit), 2);
+    // The key's entry changes: so does the limit, on connections that are open.
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    serves_on(&mut client).await;
+    limit(&world, 5);
+    assert_eq!(client.ask(chat(10)).await.unwrap().status, 400);
+    limit(&world, 0);
+    assert_eq!(client.ask(chat(1000)).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_models_context_window_is_a_limit_where_it_is_configured() {
+    let world = World::new();
+    let file = world.files.path("edge.toml");
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    assert_eq!(client.ask(chat(100)).await.unwrap().status, 200);
+    let follow = |models: &str| {
+        let config = crate::world::configuration(&world.files, models);
+        std::fs::write(&file, config).unwrap();
+        edge_userspace::config::load(&file).map(|config| world.prompts.follow(&config.prompt))
+    };
+    follow(
+        "[[prompt.models]]\nname = \"gpt-4*\"\ntokenizer = \"o200k_base\"\nper_request = 3\nper_message = 3\ncontext_tokens = 100\n",
+    )
+    .unwrap();
+    let answer = client.ask(chat(100)).await.unwrap();
+    answer.is_error(
+        400,
+        "invalid_request_error",
+        "prompt is at least 107 tokens; the model's context window is 100",
+    );
+    assert_eq!(world.metrics.prompt_refusals.get(PromptRefusal::Context), 1);
+    // What is no good changes nothing.
+    let wrong = follow("[[prompt.models]]\nname = \"*\"\ntokenizer = \"no-such-file.json\"\n");
+    assert!(wrong.is_err());
+    assert_eq!(client.ask(chat(100)).await.unwrap().status, 400);
+    // Another vocabulary, from a file.
+    let words = ["one", " two", "zzz"];
+    let ranks: Vec<String> = ((0..=255_u8).map(|byte| vec![byte]))
+        .chain(
+            words
+                .iter()
+                .flat_map(|word| (2..=word.len()).map(|end| word.as_bytes()[..end].to_vec())),
+        )
+        .enumerate()
+        .map(|(rank, token)| {
+            use base64::Engine as _;
+            let token = base64::engine::general_purpose::STANDARD.encode(token);
+            format!("{token} {rank}")
+        })
+        .collect();
+    std::fs::write(world.files.path("own.tiktoken"), ranks.join("\n")).unwrap();
+    follow("[[prompt.models]]\nname = \"own\"\ntokenizer = \"own.tiktoken\"\npattern = \"cl100k\"\nper_request = 0\nper_message = 0\n").unwrap();
+    let body = r#"{"model":"own","messages":[{"content":"one two three"}]}"#;
+    let answer = client.ask(chat(0).body(body)).await.unwrap();
+    // " three" has six letters, and only " t" is a token of two of them.
+    assert_eq!(answer.header("x-edge-input-tokens"), "7;exact");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_refused_with_the_place() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        for (body, told) in [
+            ("", "the JSON ends too early at byte 0"),
+            ("[1,]", "expected a value at byte 3"),
+            (
+                r#"{"model":"a","model":"b"}"#,
+                "model stands there twice at byte 19",
+            ),
+            (
+                r#"{"messages":[]}}"#,
+                "the JSON goes on after its end at byte 15",
+            ),
+        ] {
+            let answer = client.ask(Ask::message(ALICE).body(body)).await.unwrap();
+            let told = format!("The request's body is not valid JSON: {told}");
+            answer.is_error(400, "invalid_request_error", &told);
+        }
+        serves_on(&mut client).await;
+    }
+    assert_eq!(world.metrics.prompt_refusals.get(PromptRefusal::Json), 8);
+}
+
+#[tokio::test]
+async fn an_encoded_body_is_counted_and_passes_as_it_came() {
+    let world = World::configured(|config| config.api.max_body_bytes = 1 << 20);
+    limit(&world, 5000);
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let ask = |body: &[u8]| chat(0).body(body.to_vec()).with("content-encoding", "gzip");
+    let body = gzip(chat_body(1000).as_bytes());
+    let answer = client
+        .ask(ask(&body).with("x-demo-echo", "1"))
+        .await
+        .unwrap();
+    assert_eq!(answer.header("x-edge-input-tokens"), "1007;exact");
+    assert_eq!(answer.json()["body_bytes"], body.len());
+    let answer = client
+        .ask(ask(&gzip(chat_body(6000).as_bytes())))
+        .await
+        .unwrap();
+    answer.is_error(400, "invalid_request_error", "prompt is at least ");
+    let answer = client.ask(ask(&gzip(&vec![b' '; 2 << 20]))).await.unwrap();
+    answer.is_error(
+        413,
+        "request_too_large",
+        "The request's body is larger than",
+    );
+    let answer = client.ask(ask(b"{}")).await.unwrap();
+    answer.is_error(
+        400,
+        "invalid_request_error",
+        "The request's body is not gzip",
+    );
+    let answer = client.ask(ask(&body[..body.len() - 9])).await.unwrap();
+    answer.is_error(
+        400,
+        "invalid_request_error",
+        "The request's body is not gzip",
+    );
+}
+
+#[tokio::test]
+async fn bodies_that_find_no_room_are_told_to_come_again() {
+    let world = World::with(Wishes {
+        config: |config| config.prompt.max_held_bytes = 1 << 20,
+        ..Wishes::default()
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let (send, body) = pieces();
+    let held = tokio::spawn(client.begin(chat(0).streamed(body)));
+    send.send(Bytes::from(vec![b' '; 900 << 10])).await.unwrap();
+    until("the room is taken", || {
+        world.prompts.room().bytes() > 900 << 10
+    })
+    .await;
+    let mut other = world.connect(Http::H2, Some(token(ALICE))).await;
+    let large = || Ask::message(ALICE).body([&vec![b' '; 200 << 10][..], b"{}"].concat());
+    let answer = other.ask(large()).await.unwrap();
+    answer.is_error(529, "overloaded_error", "This node has no room");
+    assert_eq!(answer.header("retry-after"), "1");
+    assert_eq!(world.metrics.prompt_refusals.get(PromptRefusal::NoRoom), 1);
+    send.send(Bytes::from_static(b"{}")).await.unwrap();
+    drop(send);
+    let response = soon("the held one", held).await.unwrap().unwrap();
+    assert_eq!(response.status(), 200);
+    until("room again", || world.prompts.room().bytes() == 0).await;
+    assert_eq!(other.ask(large()).await.unwrap().status, 200);
+}
+
+/// A body in many small pieces costs little more than its bytes, and arrives as it was.
+#[tokio::test]
+async fn small_pieces_are_put_together() {
+    let world = World::new();
+    let body = chat_body(2000);
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let (send, streamed) = pieces();
+        let ask = chat(0).with("x-demo-echo", "1").streamed(streamed);
+        let answer = tokio::spawn(client.begin(ask));
+        for piece in body.as_bytes().chunks(7) {
+            send.send(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        drop(send);
+        let response = soon("the answer", answer).await.unwrap().unwrap();
+        let answer = Answer::read(response).await.unwrap();
+        assert_eq!(answer.header("x-edge-input-tokens"), "2007;exact");
+        use sha2::{Digest as _, Sha256};
+        let expected = hex::encode(Sha256::digest(body.as_bytes()));
+        assert_eq!(answer.json()["body_sha256"], expected);
+    }
+}
