@@ -39,6 +39,7 @@ fn main() {
         std::fs::write(out.join(name), table).expect("OUT_DIR can be written to");
     };
     write("classes.bin", two_stages(&classes()));
+    write("class_windows.bin", windows(&classes()));
     for (name, form) in [("nfc", normal_forms::NFC), ("nfkc", normal_forms::NFKC)] {
         write(&format!("{name}.bin"), two_stages(&form.kinds()));
         write(&format!("{name}.rs"), form.alone().into_bytes());
@@ -65,6 +66,21 @@ fn classes() -> Vec<u8> {
         of[start as usize..end].fill(bits);
     }
     of
+}
+
+/// For each 2,048 code points of the first 65,536, for each of the five bits of a class, a bit
+/// for each code point.
+fn windows(of: &[u8]) -> Vec<u8> {
+    let mut table = Vec::new();
+    for window in of[..0x1_0000].chunks(2048) {
+        for class in 0..5 {
+            for eight in window.chunks(8) {
+                let bits = eight.iter().enumerate();
+                table.push(bits.fold(0, |bits, (i, byte)| bits | (byte >> class & 1) << i));
+            }
+        }
+    }
+    table
 }
 
 /// The index of the block of each 128 code points, then the blocks, each once.

@@ -97,6 +97,27 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// The instructions are there.
     unsafe fn at_least(self, byte: u8) -> u64;
+    /// The classes of characters outside of ASCII, and the first bytes of those that are left
+    /// to be looked at one by one. Those of CJK and Hangul are letters without a case.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    #[inline(always)]
+    unsafe fn classes(self, _block: &[u8], leads: Leads, cased: bool) -> (Classes, u64) {
+        // SAFETY: the caller's promise.
+        let (from, behind) = unsafe { (self.at_least(0xe5), self.at_least(0xea)) };
+        // SAFETY: as above.
+        let letter =
+            leads.three & ((from & !behind) | unsafe { self.equal(0xeb) | self.equal(0xec) });
+        let both = if cased { letter } else { 0 };
+        let classes = Classes {
+            letter,
+            upper: both,
+            lower: both,
+            ..Classes::default()
+        };
+        (classes, leads.two & !letter)
+    }
     /// The bits of `word` at the places of `mask`, moved together.
     ///
     /// # Safety
@@ -324,18 +345,18 @@ unsafe fn mixed<V: Vector, A: Algebra>(
     block: &[u8],
 ) -> Block {
     // SAFETY: the caller's promise.
-    let wide = unsafe { Wide::read(vector, bytes.high, inside, ends, block) };
-    let inside = wide.inside;
+    let wide = unsafe { Wide::read(vector, bytes.high, inside, ends, block, A::CASED) };
+    let (inside, classes) = (wide.inside, wide.classes);
     // SAFETY: as above.
     let continuation = unsafe { vector.continuation() };
     // The bits of characters, no longer of bytes.
     let firsts = inside & !continuation;
     // SAFETY: as above.
     let extract = |word: u64| unsafe { V::extract(word, firsts) };
-    let letter = extract(bytes.letter | wide.letter);
-    let number = extract(bytes.number | wide.number);
+    let letter = extract(bytes.letter | classes.letter);
+    let number = extract(bytes.number | classes.number);
     let newline = extract(bytes.newline);
-    let blank = extract(bytes.blank | wide.space);
+    let blank = extract(bytes.blank | classes.space);
     let valid = extract(firsts);
     let mut characters = Characters {
         valid,
@@ -351,8 +372,8 @@ unsafe fn mixed<V: Vector, A: Algebra>(
     if A::CASED {
         // SAFETY: the caller's promise.
         let capitals = unsafe { vector.capitals(bytes.letter) };
-        let upper = extract(capitals | wide.upper);
-        let lower = extract((bytes.letter & !capitals) | wide.lower);
+        let upper = extract(capitals | classes.upper);
+        let lower = extract((bytes.letter & !capitals) | classes.lower);
         characters.cased = Cased {
             upper,
             lower,
@@ -391,20 +412,41 @@ unsafe fn mixed<V: Vector, A: Algebra>(
 }
 
 /// The classes of characters outside of ASCII, each at its first byte.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Classes {
+    pub(crate) letter: u64,
+    pub(crate) number: u64,
+    pub(crate) space: u64,
+    pub(crate) upper: u64,
+    pub(crate) lower: u64,
+}
+
+/// What is outside of ASCII in a block.
 struct Wide {
-    letter: u64,
-    number: u64,
-    space: u64,
-    upper: u64,
-    lower: u64,
+    classes: Classes,
     /// What of the block are whole characters, up to what is no UTF-8.
     inside: u64,
     broken: bool,
 }
 
+/// First bytes of characters of two bytes and more, of three and more, of four.
+#[derive(Clone, Copy)]
+pub(crate) struct Leads {
+    pub(crate) two: u64,
+    pub(crate) three: u64,
+    pub(crate) four: u64,
+}
+
 impl Wide {
     #[inline(always)]
-    unsafe fn read<V: Vector>(vector: V, high: u64, inside: u64, ends: bool, block: &[u8]) -> Self {
+    unsafe fn read<V: Vector>(
+        vector: V,
+        high: u64,
+        inside: u64,
+        ends: bool,
+        block: &[u8],
+        cased: bool,
+    ) -> Self {
         // SAFETY: the caller's promise.
         let (continuation, three, four) = unsafe {
             (
@@ -436,41 +478,74 @@ impl Wide {
             inside &= cut;
             broken = true;
         }
-        let mut classes = Aligned([0; 64]);
-        let mut left = lead & inside;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let (bits, length) = class::at(block, i);
-            let all = 1
-                + usize::from(block[i] >= 0xc0)
-                + usize::from(block[i] >= 0xe0)
-                + usize::from(block[i] >= 0xf0);
-            if length != all {
-                inside &= (1 << i) - 1;
-                broken = true;
-                break;
-            }
-            classes.0[i] = bits;
-        }
-        // SAFETY: there are 64 bytes; the instructions are the caller's promise.
-        let classes = unsafe { V::load(classes.0.as_ptr()) };
+        let leads = Leads {
+            two: lead & inside,
+            three: three & inside,
+            four: four & inside,
+        };
         // SAFETY: the caller's promise.
-        let with = |bits: u8| unsafe { classes.test(bits) } & inside;
+        let (mut classes, mut left) = unsafe { vector.classes(block, leads, cased) };
+        if left != 0 {
+            let mut bits = Aligned([0; 64]);
+            while left != 0 {
+                let i = left.trailing_zeros() as usize;
+                left &= left - 1;
+                match code_point(block, i) {
+                    Some(code_point) => bits.0[i] = class::of(code_point),
+                    None => {
+                        inside &= (1 << i) - 1;
+                        broken = true;
+                        break;
+                    }
+                }
+            }
+            // SAFETY: there are 64 bytes; the instructions are the caller's promise.
+            let bits = unsafe { V::load(bits.0.as_ptr()) };
+            // SAFETY: the caller's promise.
+            let with = |class: u8| unsafe { bits.test(class) };
+            classes.letter |= with(class::LETTER);
+            classes.number |= with(class::NUMBER);
+            classes.space |= with(class::SPACE);
+            if cased {
+                classes.upper |= with(class::UPPER);
+                classes.lower |= with(class::LOWER);
+            }
+        }
         Self {
-            letter: with(class::LETTER),
-            number: with(class::NUMBER),
-            space: with(class::SPACE),
-            upper: with(class::UPPER),
-            lower: with(class::LOWER),
+            classes,
             inside,
             broken,
         }
     }
 }
 
+/// The character at `i`, whose bytes continue as its first one says; `None` if it is over-long,
+/// a surrogate or more than Unicode has.
+#[inline(always)]
+fn code_point(block: &[u8], i: usize) -> Option<u32> {
+    let first = u32::from(block[i]);
+    let next = |k: usize| u32::from(block[i + k] & 0x3f);
+    if first < 0xe0 {
+        return (first >= 0xc2).then(|| (first & 0x1f) << 6 | next(1));
+    }
+    if first < 0xf0 {
+        let code_point = (first & 0xf) << 12 | next(1) << 6 | next(2);
+        return (code_point >= 0x800 && code_point & 0xf800 != 0xd800).then_some(code_point);
+    }
+    let code_point = (first & 0xf) << 18 | next(1) << 12 | next(2) << 6 | next(3);
+    (first < 0xf5 && (0x1_0000..0x11_0000).contains(&code_point)).then_some(code_point)
+}
+
+/// Bits for each 2,048 code points of the first 65,536, for each class: laid out by the build
+/// script.
+pub(crate) static WINDOWS: Aligned<[u8; 32 * 5 * 256]> = Aligned(*include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/class_windows.bin"
+)));
+
+/// Where a cache line starts.
 #[repr(align(64))]
-struct Aligned([u8; 64]);
+pub(crate) struct Aligned<T>(pub(crate) T);
 
 /// All bits below the lowest of a word; all if there is none.
 #[inline(always)]

@@ -170,3 +170,27 @@ fn invalid_parts_are_replacement_characters() {
         );
     }
 }
+
+#[test]
+fn every_code_point_has_its_class() {
+    for name in ["cl100k_base", "o200k_base"] {
+        let vocabulary = Vocabulary::embedded(name).unwrap();
+        let mut counters: Vec<_> = Isa::available()
+            .map(|isa| Counter::with_isa(&vocabulary, isa).unwrap())
+            .collect();
+        let all = (0..=0x10_ffff_u32).filter_map(char::from_u32);
+        let some: Vec<char> = all
+            .filter(|&c| c < '\u{1_0000}' || u32::from(c) % 61 == 0)
+            .collect();
+        for few in some.chunks(8) {
+            let text: String = few
+                .iter()
+                .map(|c| format!("x{c}y {c}1{c}{c}{c}{c}A{c}"))
+                .collect();
+            let whole = plain::count(&vocabulary, text.as_bytes());
+            for counter in &mut counters {
+                assert_eq!(counter.count(text.as_bytes()), whole, "{name}, {}: {text:?}", counter.isa());
+            }
+        }
+    }
+}

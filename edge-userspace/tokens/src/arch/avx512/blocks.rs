@@ -10,7 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::blocks::{Bytes, Sink, Vector, drive};
+use crate::arch::blocks::{Bytes, Classes, Leads, Sink, Vector, WINDOWS, drive};
 use crate::exact::characters::{Algebra, Contraction};
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
@@ -87,6 +87,12 @@ unsafe impl Vector for Block {
     unsafe fn at_least(self, byte: u8) -> u64 {
         // SAFETY: the caller's promise.
         unsafe { at_least(self.0, byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn classes(self, block: &[u8], leads: Leads, cased: bool) -> (Classes, u64) {
+        // SAFETY: the caller's promise.
+        unsafe { classes(self.0, block, leads, cased) }
     }
 
     #[inline(always)]
@@ -267,6 +273,70 @@ fn contraction(block: __m512i, any_case: bool) -> Contraction {
         v_or_r: equal(low, b'v') | equal(low, b'r'),
         e: equal(low, b'e'),
     }
+}
+
+/// Characters of two and three bytes by tables in registers: those of one window of 2,048 code
+/// points at a time.
+fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes, u64) {
+    let mut found = Classes::default();
+    let plain = range(vector, 0xe5, 5) | equal(vector, 0xeb) | equal(vector, 0xec);
+    let plain = plain & leads.three;
+    found.letter = plain;
+    if cased {
+        (found.upper, found.lower) = (plain, plain);
+    }
+    let iota = _mm512_set_epi8(
+        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42,
+        41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20,
+        19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
+    );
+    let behind = |by: i8| _mm512_permutexvar_epi8(_mm512_add_epi8(iota, _mm512_set1_epi8(by)), vector);
+    let (second, third) = (behind(1), behind(2));
+    // The second half of a window pair: U+0800 of U+0000, of the same first byte.
+    let upper_half = test(second, 0x20);
+    let broken = (equal(vector, 0xe0) & !upper_half) | (equal(vector, 0xed) & upper_half) | !at_least(vector, 0xc2);
+    let three = leads.three & !leads.four & !plain & !broken;
+    let two = leads.two & !leads.three & !broken;
+    let mut left = two | three;
+    // The lowest eleven bits of the code points: which byte of a window, and which bit.
+    let high = _mm512_mask_blend_epi8(three, vector, second);
+    let low = _mm512_mask_blend_epi8(three, second, third);
+    let place = _mm512_or_si512(
+        _mm512_and_si512(_mm512_slli_epi16::<3>(high), _mm512_set1_epi8(0xf8_u8 as i8)),
+        _mm512_and_si512(_mm512_srli_epi16::<3>(low), _mm512_set1_epi8(7)),
+    );
+    let powers = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
+    let bit = _mm512_shuffle_epi8(powers, _mm512_and_si512(low, _mm512_set1_epi8(7)));
+    let in_upper = _mm512_movepi8_mask(place);
+    while left != 0 {
+        let i = left.trailing_zeros() as usize;
+        let (window, same) = if two >> i & 1 == 1 {
+            (0, two)
+        } else {
+            let half = (upper_half >> i & 1) as usize;
+            let halves = if half == 1 { upper_half } else { !upper_half };
+            (usize::from(block[i] & 0xf) * 2 + half, three & equal(vector, block[i]) & halves)
+        };
+        left &= !same;
+        let tables = &WINDOWS.0[window * 5 * 256..][..5 * 256];
+        let with = |class: usize| {
+            let table = &tables[class * 256..][..256];
+            // SAFETY: a table has 256 bytes.
+            let quarter = |i: usize| unsafe { _mm512_loadu_si512(table.as_ptr().add(64 * i).cast()) };
+            let lower = _mm512_permutex2var_epi8(quarter(0), place, quarter(1));
+            let upper = _mm512_permutex2var_epi8(quarter(2), place, quarter(3));
+            let eight = _mm512_mask_blend_epi8(in_upper, lower, upper);
+            _mm512_test_epi8_mask(eight, bit) & same
+        };
+        found.space |= with(0);
+        found.letter |= with(1);
+        found.number |= with(2);
+        if cased {
+            found.upper |= with(3);
+            found.lower |= with(4);
+        }
+    }
+    (found, leads.two & !(plain | two | three))
 }
 
 }
