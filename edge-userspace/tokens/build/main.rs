@@ -68,11 +68,11 @@ fn classes() -> Vec<u8> {
     of
 }
 
-/// For each 2,048 code points of the first 65,536, for each of the five bits of a class, a bit
+/// For each 2,048 code points of the first 131,072, for each of the five bits of a class, a bit
 /// for each code point.
 fn windows(of: &[u8]) -> Vec<u8> {
     let mut table = Vec::new();
-    for window in of[..0x1_0000].chunks(2048) {
+    for window in of[..0x2_0000].chunks(2048) {
         for class in 0..5 {
             for eight in window.chunks(8) {
                 let bits = eight.iter().enumerate();

@@ -536,9 +536,9 @@ fn code_point(block: &[u8], i: usize) -> Option<u32> {
     (first < 0xf5 && (0x1_0000..0x11_0000).contains(&code_point)).then_some(code_point)
 }
 
-/// Bits for each 2,048 code points of the first 65,536, for each class: laid out by the build
+/// Bits for each 2,048 code points of the first 131,072, for each class: laid out by the build
 /// script.
-pub(crate) static WINDOWS: Aligned<[u8; 32 * 5 * 256]> = Aligned(*include_bytes!(concat!(
+pub(crate) static WINDOWS: Aligned<[u8; 64 * 5 * 256]> = Aligned(*include_bytes!(concat!(
     env!("OUT_DIR"),
     "/class_windows.bin"
 )));

@@ -138,10 +138,14 @@ impl LookUp<'_> {
             *hash = hash_long(piece(place));
             self.tables.prefetch_long(*hash, place.1 as usize);
         }
+        let places = &mut batch.missed;
+        for ((&(_, length), &hash), place) in pieces.iter().zip(&*hashes).zip(&mut *places) {
+            *place = self.tables.place_of_long(hash, length as usize);
+        }
         let mut unknown = 0;
         for i in 0..pieces.len() {
             let (place, hash) = (pieces[i], hashes[i]);
-            if let Some(tokens) = self.tables.learnt_long(piece(place), hash) {
+            if let Some(tokens) = self.tables.learnt_long(piece(place), hash, places[i]) {
                 self.tokens += tokens;
             } else if self.shared.has_long(piece(place), hash) {
                 self.tables.learn_long(piece(place), hash, 1);

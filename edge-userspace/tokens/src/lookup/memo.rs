@@ -1,6 +1,6 @@
 //! What one counter has learnt: bounded, and written while it counts.
 
-use super::{KEY, hash_short};
+use super::{KEY, hash_short, long};
 use crate::arch::look_up as kernel;
 
 /// Entries of the first table, which the fast look-up reads alone: tokens and what is none.
@@ -8,21 +8,15 @@ pub(crate) const FIRST_BITS: u32 = 15;
 /// Lines behind it of what is no token, and of all that has eight to fifteen bytes.
 const SHORT_BITS: u32 = 13;
 const MEDIUM_BITS: u32 = 14;
-/// Pairs of entries for pieces of up to 30, 62 and 120 bytes.
+/// Pairs of entries for pieces of up to thirty bytes.
 const LONG_BITS: u32 = 14;
-const LONGER_BITS: u32 = 14;
-const LONGEST_BITS: u32 = 10;
 const LONG_BYTES: usize = 30;
-const LONGER_BYTES: usize = 62;
-const LONGEST_BYTES: usize = 8 * 15;
 
 const FIRST: usize = 1 << FIRST_BITS;
 const SHORT: usize = 8 << SHORT_BITS;
 const MEDIUM: usize = 8 << MEDIUM_BITS;
 const LONG: usize = 8 << LONG_BITS;
-const LONGER: usize = 16 << LONGER_BITS;
-const LONGEST: usize = 32 << LONGEST_BITS;
-const WORDS: usize = FIRST + SHORT + MEDIUM + LONG + LONGER + LONGEST;
+const WORDS: usize = FIRST + SHORT + MEDIUM + LONG + long::INDEX + long::WORDS;
 
 /// The memory of the memo, all that it ever takes.
 pub(crate) const BYTES: usize = (WORDS + 8) * 8;
@@ -32,6 +26,7 @@ pub(crate) struct Memo {
     words: Vec<u64>,
     start: usize,
     turn: u32,
+    next: u64,
 }
 
 /// The first table: a key of up to seven bytes with its count.
@@ -43,8 +38,7 @@ pub(crate) struct Tables<'a> {
     short: &'a mut [[u64; 8]; SHORT / 8],
     medium: &'a mut [[u64; 8]; MEDIUM / 8],
     long: &'a mut [[u64; 8]; LONG / 8],
-    longer: &'a mut [[[u64; 8]; 2]; LONGER / 16],
-    longest: &'a mut [[[u64; 16]; 2]; LONGEST / 32],
+    pub(crate) longer: long::Pieces<'a>,
     turn: &'a mut u32,
 }
 
@@ -58,7 +52,14 @@ impl Memo {
             words,
             start,
             turn: 0,
+            next: 1,
         }
+    }
+
+    /// What it takes.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.words[..])
     }
 
     pub(crate) fn tables(&mut self) -> Tables<'_> {
@@ -84,14 +85,13 @@ impl Memo {
             long: table(words, LONG, |w| {
                 w.as_chunks_mut().0.try_into().expect("its size")
             }),
-            longer: table(words, LONGER, |w| {
-                let pairs = w.as_chunks_mut().0.as_chunks_mut().0;
-                pairs.try_into().expect("its size")
-            }),
-            longest: table(words, LONGEST, |w| {
-                let pairs = w.as_chunks_mut().0.as_chunks_mut().0;
-                pairs.try_into().expect("its size")
-            }),
+            longer: long::Pieces {
+                index: table(words, long::INDEX, |w| {
+                    w.as_chunks_mut().0.try_into().expect("its size")
+                }),
+                ring: table(words, long::WORDS, |w| w.try_into().expect("its size")),
+                next: &mut self.next,
+            },
             turn: &mut self.turn,
         }
     }
@@ -163,120 +163,61 @@ impl Tables<'_> {
     pub(crate) fn prefetch_long(&self, hash: u64, length: usize) {
         if length <= LONG_BYTES {
             kernel::prefetch(&self.long[(hash >> (64 - LONG_BITS)) as usize]);
-        } else if length <= LONGER_BYTES {
-            let [first, second] = &self.longer[(hash >> (64 - LONGER_BITS)) as usize];
-            kernel::prefetch(first);
-            kernel::prefetch(second);
-        } else if length <= LONGEST_BYTES {
-            let [first, second] = &self.longest[(hash >> (64 - LONGEST_BITS)) as usize];
-            for entry in [first, second] {
-                let (head, tail) = entry.split_at(8);
-                kernel::prefetch(head);
-                kernel::prefetch(tail);
-            }
+        } else {
+            self.longer.prefetch(hash);
+        }
+    }
+
+    /// Where such a piece may be: 0 for one that is not in the ring.
+    #[inline(always)]
+    pub(crate) fn place_of_long(&self, hash: u64, length: usize) -> u64 {
+        if length <= LONG_BYTES {
+            0
+        } else {
+            self.longer.place(hash)
         }
     }
 
     /// The tokens of any other piece, if they are known.
     #[inline(always)]
-    pub(crate) fn learnt_long(&self, piece: &[u8], hash: u64) -> Option<u64> {
-        match piece.len() {
-            length if length <= LONG_BYTES => {
-                let entries = self.long[(hash >> (64 - LONG_BITS)) as usize]
-                    .as_chunks::<4>()
-                    .0;
-                find(&padded_long::<4>(piece), entries)
-            }
-            length if length <= LONGER_BYTES => {
-                let entries = &self.longer[(hash >> (64 - LONGER_BITS)) as usize];
-                find(&padded_long::<8>(piece), entries)
-            }
-            length if length <= LONGEST_BYTES => {
-                let entries = &self.longest[(hash >> (64 - LONGEST_BITS)) as usize];
-                let head = hash << 16 | (length as u64) << 8;
-                let same = |e: &[u64; 16]| (e[0] ^ head) >> 8 == 0 && is_same(piece, e);
-                entries.iter().find(|e| same(e)).map(|e| e[0] & 0xff)
-            }
-            _ => None,
+    pub(crate) fn learnt_long(&self, piece: &[u8], hash: u64, place: u64) -> Option<u64> {
+        if piece.len() > LONG_BYTES {
+            return self.longer.get(piece, place);
         }
+        let key = padded_long(piece);
+        let entries = self.long[(hash >> (64 - LONG_BITS)) as usize]
+            .as_chunks::<4>()
+            .0;
+        let same = |e: &[u64; 4]| {
+            let words = (e[0] ^ key[0]) | (e[1] ^ key[1]) | (e[2] ^ key[2]);
+            words | ((e[3] ^ key[3]) & KEY) == 0
+        };
+        entries.iter().find(|e| same(e)).map(|e| e[3] >> 56)
     }
 
     /// Keeps what merging has said of it, if it is not too long.
     pub(crate) fn learn_long(&mut self, piece: &[u8], hash: u64, tokens: u64) {
         *self.turn = self.turn.wrapping_add(1);
-        let turn = *self.turn as usize % 2;
-        match piece.len() {
-            length if length <= LONG_BYTES => {
-                let line = &mut self.long[(hash >> (64 - LONG_BITS)) as usize];
-                keep(
-                    padded_long::<4>(piece),
-                    tokens,
-                    line.as_chunks_mut::<4>().0,
-                    turn,
-                );
-            }
-            length if length <= LONGER_BYTES => {
-                let entries = &mut self.longer[(hash >> (64 - LONGER_BITS)) as usize];
-                keep(padded_long::<8>(piece), tokens, entries, turn);
-            }
-            length if length <= LONGEST_BYTES => {
-                let entries = &mut self.longest[(hash >> (64 - LONGEST_BITS)) as usize];
-                let place = entries.iter().position(|e| e[0] == 0).unwrap_or(turn);
-                let entry = &mut entries[place];
-                entry[0] = hash << 16 | (length as u64) << 8 | tokens;
-                let (words, rest) = piece.as_chunks::<8>();
-                for (to, word) in entry[1..].iter_mut().zip(words) {
-                    *to = u64::from_le_bytes(*word);
-                }
-                if !rest.is_empty() {
-                    entry[1 + words.len()] = super::padded(rest)[0];
-                }
-            }
-            _ => {}
+        if piece.len() > LONG_BYTES {
+            self.longer.keep(piece, hash, tokens, *self.turn);
+            return;
         }
+        let mut key = padded_long(piece);
+        key[3] |= tokens << 56;
+        let line = &mut self.long[(hash >> (64 - LONG_BITS)) as usize];
+        let entries = line.as_chunks_mut::<4>().0;
+        let place = entries.iter().position(|e| e[3] == 0 || *e == key);
+        entries[place.unwrap_or(*self.turn as usize % 2)] = key;
     }
 }
 
-/// The tokens of a padded piece that one of the entries is of.
+/// A piece of up to thirty bytes: its length stands behind them, so that a NUL is none of the
+/// zeros, and the last byte is for its tokens.
 #[inline(always)]
-fn find<const WORDS: usize>(key: &[u64; WORDS], entries: &[[u64; WORDS]]) -> Option<u64> {
-    let same = |e: &[u64; WORDS]| {
-        let words = e.iter().zip(key).take(WORDS - 1);
-        let words = words.fold(0, |differ, (e, key)| differ | (e ^ key));
-        words | ((e[WORDS - 1] ^ key[WORDS - 1]) & KEY) == 0
-    };
-    entries.iter().find(|e| same(e)).map(|e| e[WORDS - 1] >> 56)
-}
-
-/// Keeps a padded piece with its tokens in a free entry, or in that whose turn it is.
-fn keep<const WORDS: usize>(
-    mut key: [u64; WORDS],
-    tokens: u64,
-    entries: &mut [[u64; WORDS]],
-    turn: usize,
-) {
-    key[WORDS - 1] |= tokens << 56;
-    let place = entries.iter().position(|e| e[WORDS - 1] == 0 || *e == key);
-    entries[place.unwrap_or(turn)] = key;
-}
-
-#[inline(always)]
-fn is_same(piece: &[u8], entry: &[u64; 16]) -> bool {
-    let (words, rest) = piece.as_chunks::<8>();
-    let mut differ = 0;
-    for (known, word) in entry[1..].iter().zip(words) {
-        differ |= known ^ u64::from_le_bytes(*word);
-    }
-    differ == 0 && (rest.is_empty() || entry[1 + words.len()] == super::padded(rest)[0])
-}
-
-/// A piece that leaves two bytes of so many words: its length stands in the first of them, so
-/// that a NUL is none of the zeros, and the other is for its tokens.
-#[inline(always)]
-fn padded_long<const WORDS: usize>(piece: &[u8]) -> [u64; WORDS] {
-    let mut key = [[0; 8]; WORDS];
+fn padded_long(piece: &[u8]) -> [u64; 4] {
+    let mut key = [[0; 8]; 4];
     let bytes = key.as_flattened_mut();
     bytes[..piece.len()].copy_from_slice(piece);
-    bytes[WORDS * 8 - 2] = piece.len() as u8;
+    bytes[30] = piece.len() as u8;
     key.map(u64::from_le_bytes)
 }

@@ -8,6 +8,7 @@
 
 pub(crate) mod batch;
 mod keys;
+mod long;
 pub(crate) mod memo;
 pub(crate) mod shared;
 mod write;

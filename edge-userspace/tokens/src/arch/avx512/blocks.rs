@@ -291,16 +291,21 @@ fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes
         19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
     );
     let behind = |by: i8| _mm512_permutexvar_epi8(_mm512_add_epi8(iota, _mm512_set1_epi8(by)), vector);
-    let (second, third) = (behind(1), behind(2));
+    let (second, third, fourth) = (behind(1), behind(2), behind(3));
     // The second half of a window pair: U+0800 of U+0000, of the same first byte.
     let upper_half = test(second, 0x20);
     let broken = (equal(vector, 0xe0) & !upper_half) | (equal(vector, 0xed) & upper_half) | !at_least(vector, 0xc2);
     let three = leads.three & !leads.four & !plain & !broken;
     let two = leads.two & !leads.three & !broken;
-    let mut left = two | three;
+    // U+10000 to U+1FFFF, emoji among them.
+    let four = leads.four & equal(vector, 0xf0) & range(second, 0x90, 16);
+    let third_half = test(third, 0x20);
+    let mut left = two | three | four;
     // The lowest eleven bits of the code points: which byte of a window, and which bit.
     let high = _mm512_mask_blend_epi8(three, vector, second);
+    let high = _mm512_mask_mov_epi8(high, four, third);
     let low = _mm512_mask_blend_epi8(three, second, third);
+    let low = _mm512_mask_mov_epi8(low, four, fourth);
     let place = _mm512_or_si512(
         _mm512_and_si512(_mm512_slli_epi16::<3>(high), _mm512_set1_epi8(0xf8_u8 as i8)),
         _mm512_and_si512(_mm512_srli_epi16::<3>(low), _mm512_set1_epi8(7)),
@@ -312,6 +317,11 @@ fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes
         let i = left.trailing_zeros() as usize;
         let (window, same) = if two >> i & 1 == 1 {
             (0, two)
+        } else if four >> i & 1 == 1 {
+            let half = (third_half >> i & 1) as usize;
+            let halves = if half == 1 { third_half } else { !third_half };
+            let window = 32 + usize::from(block[i + 1] & 0xf) * 2 + half;
+            (window, four & equal(second, block[i + 1]) & halves)
         } else {
             let half = (upper_half >> i & 1) as usize;
             let halves = if half == 1 { upper_half } else { !upper_half };
@@ -336,7 +346,7 @@ fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes
             found.lower |= with(4);
         }
     }
-    (found, leads.two & !(plain | two | three))
+    (found, leads.two & !(plain | two | three | four))
 }
 
 }
