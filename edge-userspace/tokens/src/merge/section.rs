@@ -11,11 +11,12 @@
 //! 8..       pair table: lines of eight entries, one cache line each
 //!           65,536 u32: the merge of two bytes, by the bytes' little-endian u16
 //!           256 u32: the id of each byte
+//!           256 u8: its lowest eight bits
 //!           u32 per id: right half | bytes << 20; padded to a word
 //! ```
 
 /// First word of a section, with the version of the layout.
-pub const MAGIC: u64 = 0x0002_4547_5245_4d54; // "TMERGE", 2
+pub const MAGIC: u64 = 0x0003_4547_5245_4d54; // "TMERGE", 3
 /// Words before the pair table.
 pub const HEADER_WORDS: usize = 8;
 /// Entries in a line of the pair table.
@@ -35,6 +36,8 @@ pub const KEY: u64 = !WHOLE & (u64::MAX << ID_BITS);
 pub const PROBES: usize = 4;
 /// Flag: merging in order of rank can be undone and continued locally (see the writer).
 pub const PROPER: u64 = 1;
+/// Flag: the ids of all bytes have eight bits.
+pub const SMALL_BYTE_IDS: u64 = 2;
 /// The longest token of a proper vocabulary: its length has 12 bits.
 pub const LONGEST_BYTES: usize = (1 << (32 - ID_BITS)) - 1;
 
@@ -55,5 +58,5 @@ pub const fn line_of(key: u64, shift: u32) -> usize {
 /// Words of a section with so many lines and ids.
 #[must_use]
 pub const fn words(lines: usize, ids: usize) -> usize {
-    HEADER_WORDS + lines * LINE + 65_536 / 2 + 256 / 2 + ids.div_ceil(2)
+    HEADER_WORDS + lines * LINE + 65_536 / 2 + 256 / 2 + 256 / 8 + ids.div_ceil(2)
 }

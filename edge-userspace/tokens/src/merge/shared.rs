@@ -1,7 +1,8 @@
 //! A merge section, read: the tables of one vocabulary, shared by all threads.
 
 use super::section::{
-    HEADER_WORDS, ID_BITS, KEY, LINE, MAGIC, NONE, PROBES, PROPER, WHOLE, key, line_of, words,
+    HEADER_WORDS, ID_BITS, KEY, LINE, MAGIC, NONE, PROBES, PROPER, SMALL_BYTE_IDS, WHOLE, key,
+    line_of, words,
 };
 
 /// Why a merge section cannot be used.
@@ -22,6 +23,8 @@ pub struct Shared<'a> {
     shift: u32,
     pub(crate) byte_pairs: &'a [u32; 65_536],
     pub(crate) byte_ids: &'a [u32; 256],
+    /// The same in a byte each, if they have eight bits.
+    pub(crate) small_byte_ids: Option<&'a [u8; 256]>,
     halves: &'a [u32],
     longest_bytes: usize,
     proper: bool,
@@ -55,11 +58,16 @@ impl<'a> Shared<'a> {
         let rest: &[u32] = bytemuck::cast_slice(rest);
         let (byte_pairs, rest) = rest.split_first_chunk().ok_or(Damaged("wrong length"))?;
         let (byte_ids, rest) = rest.split_first_chunk().ok_or(Damaged("wrong length"))?;
+        let (small, rest) = rest
+            .split_first_chunk::<64>()
+            .ok_or(Damaged("wrong length"))?;
+        let small: &[u8; 256] = bytemuck::cast_ref(small);
         Ok(Self {
             lines,
             shift: 64 - lines.len().trailing_zeros(),
             byte_pairs,
             byte_ids,
+            small_byte_ids: (header[2] & SMALL_BYTE_IDS != 0).then_some(small),
             halves: rest,
             longest_bytes,
             proper: header[2] & PROPER != 0,

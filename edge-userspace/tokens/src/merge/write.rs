@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::section::{
-    EMPTY, HEADER_WORDS, ID_BITS, KEY, LINE, LONGEST_BYTES, MAGIC, NONE, PROBES, PROPER, WHOLE,
-    key, line_of, words,
+    EMPTY, HEADER_WORDS, ID_BITS, KEY, LINE, LONGEST_BYTES, MAGIC, NONE, PROBES, PROPER,
+    SMALL_BYTE_IDS, WHOLE, key, line_of, words,
 };
 
 /// Two tokens and what they merge to, by ids.
@@ -49,19 +49,28 @@ pub fn write<T: AsRef<[u8]>>(tokens: &[T]) -> Vec<u64> {
     };
     let longest = tokens.iter().map(|token| token.as_ref().len()).max();
 
+    let small = byte_ids.iter().all(|&id| id < 256);
+    let flags = u64::from(proper.is_some()) * PROPER + u64::from(small) * SMALL_BYTE_IDS;
     let ids = tokens.len() + 256;
     let table = pair_table(&pairs);
     let mut section = Vec::with_capacity(words(table.len() / LINE, ids));
     section.extend([
         MAGIC,
         (table.len() / LINE) as u64 | ((ids as u64) << 32),
-        (u64::from(proper.is_some()) * PROPER) | ((longest.unwrap_or(0) as u64) << 32),
+        flags | ((longest.unwrap_or(0) as u64) << 32),
         words(table.len() / LINE, ids) as u64,
     ]);
     section.resize(HEADER_WORDS, 0);
     section.extend(table);
     push_u32(&mut section, &byte_pairs(&pairs, &byte_ids));
     push_u32(&mut section, &byte_ids);
+    section.extend(
+        byte_ids
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|eight| u64::from_ne_bytes(eight.map(|id| id as u8))),
+    );
     push_u32(&mut section, &halves(tokens, &byte_ids, &pairs));
     section
 }

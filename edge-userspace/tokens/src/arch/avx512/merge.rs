@@ -79,9 +79,57 @@ fn merged(shared: &Shared<'_>, left: u32, right: u32) -> u32 {
     _mm_cvtsi128_si32(_mm512_castsi512_si128(entry)) as u32 & NONE
 }
 
-/// Sixteen bytes at a time, with those beyond the piece masked out.
+/// The tokens of bytes of which there are as many as the mask has bits, and the ranks of each
+/// with the next, of which there is one less in all. Those beyond are none.
 #[inline]
-#[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512vl")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn tokens(shared: &Shared<'_>, at: *const u8, firsts: u16, pairs: u16) -> [__m512i; 2] {
+    let none = _mm512_set1_epi32(NONE as i32);
+    // SAFETY: the caller's mask has the bytes that are there.
+    let bytes = unsafe { _mm_maskz_loadu_epi8(firsts, at.cast()) };
+    // SAFETY: as above, one later.
+    let seconds = unsafe { _mm_maskz_loadu_epi8(pairs, at.wrapping_add(1).cast()) };
+    let wide = _mm512_cvtepu8_epi32(bytes);
+    let two = _mm512_or_si512(wide, _mm512_slli_epi32::<8>(_mm512_cvtepu8_epi32(seconds)));
+    let token = match shared.small_byte_ids {
+        Some(small) => _mm512_mask_cvtepu8_epi32(none, firsts, small_ids(small, bytes)),
+        // SAFETY: a byte is an index into 256 ids.
+        None => unsafe {
+            _mm512_mask_i32gather_epi32::<4>(none, firsts, wide, shared.byte_ids.as_ptr().cast())
+        },
+    };
+    let ranks = shared.byte_pairs.as_ptr().cast();
+    let rank = if pairs > 0xff {
+        // SAFETY: two bytes are an index into 65,536 ranks.
+        unsafe { _mm512_mask_i32gather_epi32::<4>(none, pairs, two, ranks) }
+    } else {
+        let (two, none) = (_mm512_castsi512_si256(two), _mm512_castsi512_si256(none));
+        // SAFETY: as above.
+        let rank = unsafe { _mm256_mmask_i32gather_epi32::<4>(none, pairs as u8, two, ranks) };
+        _mm512_inserti64x4::<0>(_mm512_set1_epi32(NONE as i32), rank)
+    };
+    [token, rank]
+}
+
+/// The ids of sixteen bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn small_ids(small: &[u8; 256], bytes: __m128i) -> __m128i {
+    let bytes = _mm512_castsi128_si512(bytes);
+    let [a, b, c, d] = std::array::from_fn(|quarter| {
+        let quarter = &small[quarter * 64..][..64];
+        // SAFETY: 64 ids are there.
+        unsafe { _mm512_loadu_si512(quarter.as_ptr().cast()) }
+    });
+    let low = _mm512_permutex2var_epi8(a, bytes, b);
+    let high = _mm512_permutex2var_epi8(c, bytes, d);
+    let ids = _mm512_mask_blend_epi8(_mm512_movepi8_mask(bytes), low, high);
+    _mm512_castsi512_si128(ids)
+}
+
+/// Sixteen bytes at a time.
+#[inline]
+#[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn start<const LANES: usize, const N: usize>(
     shared: &Shared<'_>,
     piece: &[u8],
@@ -89,7 +137,6 @@ fn start<const LANES: usize, const N: usize>(
     ids: &mut [u32; N],
 ) {
     const { assert!(N > LANES && N >= 32) };
-    let none = _mm512_set1_epi32(NONE as i32);
     let mut position = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
     ranks[0] = u32::MAX;
     ids[0] = NONE;
@@ -98,20 +145,7 @@ fn start<const LANES: usize, const N: usize>(
         let mask = |bytes: u32| _bzhi_u32(u32::MAX, bytes) as u16;
         let (firsts, pairs) = (mask(left), mask(left.saturating_sub(1)));
         let at = piece.as_ptr().wrapping_add(from);
-        // SAFETY: the mask has the bytes that are there.
-        let bytes = unsafe { _mm_maskz_loadu_epi8(firsts, at.cast()) };
-        // SAFETY: as above, one later.
-        let seconds = unsafe { _mm_maskz_loadu_epi8(pairs, at.wrapping_add(1).cast()) };
-        let bytes = _mm512_cvtepu8_epi32(bytes);
-        let two = _mm512_or_si512(bytes, _mm512_slli_epi32::<8>(_mm512_cvtepu8_epi32(seconds)));
-        // SAFETY: a byte is an index into 256 ids.
-        let token = unsafe {
-            _mm512_mask_i32gather_epi32::<4>(none, firsts, bytes, shared.byte_ids.as_ptr().cast())
-        };
-        // SAFETY: two bytes are an index into 65,536 ranks.
-        let rank = unsafe {
-            _mm512_mask_i32gather_epi32::<4>(none, pairs, two, shared.byte_pairs.as_ptr().cast())
-        };
+        let [token, rank] = tokens(shared, at, firsts, pairs);
         let rank = _mm512_or_si512(_mm512_slli_epi32::<POSITION_BITS>(rank), position);
         let (to_ids, to_ranks) = (&mut ids[from + 1..][..16], &mut ranks[from + 1..][..16]);
         // SAFETY: sixteen are there.

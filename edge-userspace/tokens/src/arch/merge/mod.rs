@@ -61,7 +61,7 @@ pub(super) use entry_points;
 pub(super) unsafe fn keys8<V: Vectors>(shared: &Shared<'_>, keys: &[u64], counts: &mut [u8]) {
     let from = 0;
     // SAFETY: the caller's promise.
-    unsafe { take_turns::<V, _, 16, 32>(shared, Keys8 { keys, counts, from }) }
+    unsafe { take_turns::<V, _, 8, 32>(shared, Keys8 { keys, counts, from }) }
 }
 
 /// # Safety

@@ -9,7 +9,7 @@ pub(in crate::arch) const POSITION_BITS: u32 = 6;
 /// More than the rank of any pair that merges.
 const NO_PAIR: u32 = NONE << POSITION_BITS;
 /// How many pieces take turns.
-pub(super) const TURNS: usize = 8;
+pub(super) const TURNS: usize = 4;
 
 /// What an instruction set has to bring.
 ///

@@ -7,6 +7,9 @@
 use super::turns::{NOTHING, Slot, Vectors, Work};
 use crate::merge::Shared;
 
+// The bytes of a key are taken as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"));
+
 /// Pieces of at most eight bytes.
 pub(super) struct Keys8<'a> {
     pub(super) keys: &'a [u64],
@@ -24,13 +27,13 @@ impl Work for Keys8<'_> {
         if slot.of != NOTHING {
             self.counts[slot.of] = slot.count() as u8;
         }
-        let Some(&key) = self.keys.get(self.from) else {
+        let Some(key) = self.keys.get(self.from) else {
             return false;
         };
         let length = 8 - key.leading_zeros() as usize / 8;
         // SAFETY: the caller's promise.
         unsafe {
-            slot.start::<V, LANES>(shared, &key.to_le_bytes()[..length], self.from);
+            slot.start::<V, LANES>(shared, &bytemuck::bytes_of(key)[..length], self.from);
         }
         self.from += 1;
         true
@@ -54,14 +57,14 @@ impl Work for Keys16<'_> {
         if slot.of != NOTHING {
             self.counts[slot.of] = slot.count() as u8;
         }
-        let Some(&[low, high]) = self.keys.get(self.from) else {
+        let Some(key) = self.keys.get(self.from) else {
             return false;
         };
-        let key = u128::from(low) | (u128::from(high) << 64);
-        let length = 16 - key.leading_zeros() as usize / 8;
+        let whole = u128::from(key[0]) | (u128::from(key[1]) << 64);
+        let length = 16 - whole.leading_zeros() as usize / 8;
         // SAFETY: the caller's promise.
         unsafe {
-            slot.start::<V, LANES>(shared, &key.to_le_bytes()[..length], self.from);
+            slot.start::<V, LANES>(shared, &bytemuck::bytes_of(key)[..length], self.from);
         }
         self.from += 1;
         true
