@@ -6,7 +6,7 @@
 
 pub mod file;
 
-use super::adapter::Ratio;
+use crate::tokens::estimate::calibrate::Ratio;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,9 +30,6 @@ pub struct Calibration {
 #[derive(Debug)]
 pub struct Model {
     ratio: Mutex<Ratio>,
-    /// The same as bits of an `f64`, for those who only read.
-    now: AtomicU64,
-    observations: AtomicU64,
 }
 
 /// What is shown of one model.
@@ -42,7 +39,7 @@ pub struct Learnt {
     pub model: String,
     /// What an estimate is multiplied with.
     pub factor: f64,
-    /// Answers that it was learnt from since the start.
+    /// Answers that it was learnt from.
     pub observations: u64,
 }
 
@@ -70,10 +67,10 @@ impl Calibration {
         }
     }
 
-    /// What an estimate for that model is to be multiplied with; 1 when nothing is known.
+    /// What is known of that model now; one token for one when nothing is.
     #[must_use]
-    pub fn factor(&self, model: &[u8]) -> f64 {
-        self.find(model).map_or(1.0, |model| model.factor())
+    pub fn ratio(&self, model: &[u8]) -> Ratio {
+        (self.find(model)).map_or_else(Ratio::default, |model| *model.ratio())
     }
 
     /// An upstream counted `actual` tokens where the estimate, not multiplied, is `estimated`.
@@ -85,7 +82,7 @@ impl Calibration {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        model.observe(estimated, actual);
+        model.ratio().observe(estimated, actual);
         self.changed.store(true, Ordering::Relaxed);
     }
 
@@ -94,10 +91,13 @@ impl Calibration {
     pub fn learnt(&self) -> Vec<Learnt> {
         let models = self.models.load();
         let mut learnt: Vec<_> = (models.iter())
-            .map(|(name, model)| Learnt {
-                model: name.to_string(),
-                factor: model.factor(),
-                observations: model.observations.load(Ordering::Relaxed),
+            .map(|(name, model)| {
+                let ratio = model.ratio();
+                Learnt {
+                    model: name.to_string(),
+                    factor: ratio.ratio(),
+                    observations: ratio.observed(),
+                }
             })
             .collect();
         learnt.sort_by(|a, b| a.model.cmp(&b.model));
@@ -151,7 +151,7 @@ impl Calibration {
         if models.len() >= self.most_models || name.is_empty() {
             return None;
         }
-        let model = Arc::new(Model::new(Ratio::new()));
+        let model = Arc::new(Model::new(Ratio::default()));
         let mut more = HashMap::clone(&models);
         more.insert(name.into(), Arc::clone(&model));
         self.models.store(Arc::new(more));
@@ -162,23 +162,11 @@ impl Calibration {
 impl Model {
     fn new(ratio: Ratio) -> Self {
         Self {
-            now: AtomicU64::new(ratio.ratio().to_bits()),
             ratio: Mutex::new(ratio),
-            observations: AtomicU64::new(0),
         }
     }
 
-    fn factor(&self) -> f64 {
-        f64::from_bits(self.now.load(Ordering::Relaxed))
-    }
-
-    fn observe(&self, estimated: u64, actual: u64) {
-        let mut ratio = self.ratio();
-        ratio.observe(estimated, actual);
-        self.now.store(ratio.ratio().to_bits(), Ordering::Relaxed);
-        self.observations.fetch_add(1, Ordering::Relaxed);
-    }
-
+    /// Held for some arithmetic, once a request and once an answer.
     fn ratio(&self) -> MutexGuard<'_, Ratio> {
         self.ratio.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,28 +175,29 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokens::estimate::calibrate::{LEAST, MOST};
 
     #[test]
     fn models_are_learnt_apart_and_not_more_than_there_is_room_for() {
         let calibration = Calibration::new(2, None);
-        assert_eq!(calibration.factor(b"a"), 1.0);
+        assert_eq!(calibration.ratio(b"a").ratio(), 1.0);
         for _ in 0..50 {
             calibration.observe(b"a", 1000, 1200);
             calibration.observe(b"b", 1000, 900);
             calibration.observe(b"c", 1000, 1500);
         }
         assert!(
-            (calibration.factor(b"a") - 1.2).abs() < 0.02,
+            (calibration.ratio(b"a").ratio() - 1.2).abs() < 0.02,
             "{}",
-            calibration.factor(b"a")
+            calibration.ratio(b"a").ratio()
         );
         assert!(
-            (calibration.factor(b"b") - 0.9).abs() < 0.02,
+            (calibration.ratio(b"b").ratio() - 0.9).abs() < 0.02,
             "{}",
-            calibration.factor(b"b")
+            calibration.ratio(b"b").ratio()
         );
         assert_eq!(
-            (calibration.factor(b"c"), calibration.left_out()),
+            (calibration.ratio(b"c").ratio(), calibration.left_out()),
             (1.0, 50)
         );
         let learnt = calibration.learnt();
@@ -228,8 +217,8 @@ mod tests {
             for _ in 0..10_000 {
                 calibration.observe(b"a", 1000, actual);
             }
-            let factor = calibration.factor(b"a");
-            assert!((0.2..=5.0).contains(&factor), "{factor}");
+            let factor = calibration.ratio(b"a").ratio();
+            assert!((LEAST..=MOST).contains(&factor), "{factor}");
         }
     }
 
@@ -248,8 +237,8 @@ mod tests {
         calibration.save().unwrap();
         let again = Calibration::new(8, Some(path.clone()));
         assert_eq!(
-            again.factor(b"claude-\"x\""),
-            calibration.factor(b"claude-\"x\"")
+            again.ratio(b"claude-\"x\"").ratio(),
+            calibration.ratio(b"claude-\"x\"").ratio()
         );
         // Less room than the file has models; a file that is broken.
         assert_eq!(Calibration::new(0, Some(path.clone())).learnt(), []);

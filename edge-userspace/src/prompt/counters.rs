@@ -1,9 +1,9 @@
 //! How the texts of a model's requests are counted, on one thread.
 
-use super::adapter::Estimator;
 use super::calibration::Calibration;
 use super::tally::Method;
 use crate::config::{Models, Tokenizer};
+use crate::tokens::estimate::Estimator;
 use crate::tokens::{Counter, Vocabulary};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -51,10 +51,9 @@ impl Rules {
         match &self.models.rule(self.models.number_of(model)).tokenizer {
             Tokenizer::Vocabulary(vocabulary) => Method::Exact(self.counters.of(vocabulary)),
             Tokenizer::Estimate(like) => Method::Estimate {
-                estimator: Estimator::named(like)
-                    .or_else(|| Estimator::named("o200k_base"))
-                    .expect("there are weights for o200k_base"),
-                ratio: self.calibration.factor(model),
+                // The configuration takes no other names.
+                estimator: Estimator::named(like).expect("there are weights for it"),
+                ratio: Box::new(self.calibration.ratio(model)),
             },
         }
     }

@@ -9,7 +9,6 @@
 //! Not here: the tokenizers ([`crate::tokens`]), and what a refusal looks like
 //! ([`crate::api`]).
 
-mod adapter;
 pub mod calibration;
 mod chat;
 mod count;

@@ -3,8 +3,9 @@
 //! Three ways: by the model's own vocabulary; by features of the text, where it has none that
 //! is published; and, while the model is not known, a number below which no vocabulary can be.
 
-use super::adapter::{Estimator, Features, Scan};
 use super::place::Part;
+use crate::tokens::estimate::calibrate::Ratio;
+use crate::tokens::estimate::{Estimator, Features, Scan};
 use crate::tokens::{Counter, Text};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,8 +17,11 @@ pub(super) enum Method {
     Bound,
     /// By its vocabulary.
     Exact(Rc<RefCell<Counter>>),
-    /// By features; the result times a factor.
-    Estimate { estimator: Estimator, ratio: f64 },
+    /// By features; the result calibrated.
+    Estimate {
+        estimator: Estimator,
+        ratio: Box<Ratio>,
+    },
 }
 
 /// The texts of one request.
@@ -183,9 +187,9 @@ impl Tally {
             (Method::Estimate { estimator, ratio }, open) => {
                 let mut features = self.all_features();
                 if let Some(Kind::Scan(scan)) = open {
-                    features += &scan.clone().finish();
+                    features += &scan.so_far();
                 }
-                times(estimator.estimate(&features).tokens, *ratio)
+                ratio.apply(estimator.estimate(&features)).tokens
             }
             (Method::Bound, Some(Kind::Scan(scan))) => whole + bound_of_one(scan),
             (Method::Exact(_), Some(Kind::Text(text))) => whole + text.at_least(),
@@ -207,16 +211,17 @@ impl Tally {
             };
         };
         let part = |features: &Option<Features>| {
-            let estimate = |features| times(estimator.estimate(features).tokens, *ratio);
+            let estimate = |features| ratio.apply(estimator.estimate(features)).tokens;
             features.as_ref().map_or(0, estimate)
         };
-        let all = estimator.estimate(&self.all_features());
+        let uncalibrated = estimator.estimate(&self.all_features());
+        let all = ratio.apply(uncalibrated);
         Texts {
             parts: self.features.each_ref().map(part),
-            tokens: times(all.tokens, *ratio),
-            low: times(all.low, *ratio),
-            high: times(all.high, *ratio),
-            uncalibrated: all.tokens,
+            tokens: all.tokens,
+            low: all.low,
+            high: all.high,
+            uncalibrated: uncalibrated.tokens,
         }
     }
 
@@ -232,8 +237,4 @@ impl Tally {
 /// A text that follows another may share its first token with it, so one is left out.
 fn bound_of_one(scan: &Scan) -> u64 {
     scan.at_least().saturating_sub(1)
-}
-
-fn times(tokens: u64, ratio: f64) -> u64 {
-    (tokens as f64 * ratio).round() as u64
 }

@@ -301,6 +301,47 @@ fn pictures_of_chat_count_by_tiles() {
 }
 
 #[test]
+fn a_prompt_is_too_long_as_soon_as_that_is_sure() {
+    let limits = Limits {
+        key: Some(100),
+        node: Some(1000),
+        context: false,
+    };
+    let long = "word ".repeat(5000);
+    let first = format!(r#"{{"model":"gpt-4o","messages":[{{"role":"user","content":"{long}"#);
+    let Err(Refusal::TooLong(refused)) = read(CHAT, limits, &[first.as_bytes()]) else {
+        panic!("refused before its end");
+    };
+    assert_eq!(
+        (refused.limit, refused.whose, refused.is_estimate),
+        (100, Whose::Key, false)
+    );
+    assert!(refused.tokens > 100, "{refused:?}");
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "prompt is at least {} tokens; this key's limit is 100",
+            refused.tokens
+        )
+    );
+    // Before the model is known, by a number that holds for every vocabulary.
+    let first = format!(r#"{{"messages":[{{"role":"user","content":"{long}"#);
+    let Err(Refusal::TooLong(refused)) = read(MESSAGES, limits, &[first.as_bytes()]) else {
+        panic!("refused before its end");
+    };
+    assert!(refused.tokens > 100 && !refused.is_estimate, "{refused:?}");
+    let only_node = Limits {
+        key: None,
+        node: Some(1000),
+        context: false,
+    };
+    let Err(Refusal::TooLong(refused)) = read(MESSAGES, only_node, &[first.as_bytes()]) else {
+        panic!("refused before its end");
+    };
+    assert_eq!((refused.limit, refused.whose), (1000, Whose::Node));
+}
+
+#[test]
 fn a_limit_is_the_longest_that_passes() {
     let request =
         json!({ "messages": [{ "role": "user", "content": "one two three" }], "model": "gpt-4o" });

@@ -5,6 +5,7 @@
 
 mod accept;
 mod binding;
+mod calibration;
 mod charges;
 mod client;
 mod clients;

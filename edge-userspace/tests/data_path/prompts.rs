@@ -137,6 +137,39 @@ async fn a_prompt_over_its_keys_limit_is_refused_with_both_numbers() {
 }
 
 #[tokio::test]
+async fn a_prompt_that_is_too_long_is_refused_while_it_arrives() {
+    let world = World::configured(|config| config.prompt.max_tokens = 1000);
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        for model in [r#""model":"gpt-4o","#, ""] {
+            let (send, body) = pieces();
+            let ask = chat(0).streamed(body);
+            client.ready().await.unwrap();
+            let answer = tokio::spawn(client.begin(ask));
+            let begin = format!(r#"{{{model}"messages":[{{"role":"user","content":""#);
+            send.send(Bytes::from(begin)).await.unwrap();
+            let piece = Bytes::from("some words ".repeat(1000));
+            send.send(piece).await.unwrap();
+            // The body has not come to its end, and never does.
+            let response = soon("the refusal", answer).await.unwrap().unwrap();
+            let answer = soon("its body", Answer::read(response)).await.unwrap();
+            answer.is_error(400, "invalid_request_error", "prompt is at least ");
+            let told = answer.json()["error"]["message"].to_string();
+            assert!(told.contains("tokens; this node's limit is 1000"), "{told}");
+            drop(send);
+            // A connection of HTTP/1.1 serves on when the rest has come.
+            if http == Http::H2 || model.is_empty() {
+                serves_on(&mut client).await;
+            } else {
+                client = world.connect(http, Some(token(ALICE))).await;
+            }
+        }
+    }
+    let refused = &world.metrics.prompt_refusals;
+    assert_eq!(refused.get(PromptRefusal::NodeLimit), 4);
+}
+
+#[tokio::test]
 async fn a_models_context_window_is_a_limit_where_it_is_configured() {
     let world = World::new();
     let file = world.files.path("edge.toml");

@@ -1,6 +1,7 @@
 //! The file that keeps what has been learnt: JSON, replaced whole.
 
-use super::{Model, Ratio};
+use super::Model;
+use crate::tokens::estimate::calibrate::Ratio;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -92,7 +93,7 @@ pub(super) fn write(path: &Path, models: &HashMap<Box<str>, Arc<Model>>) -> Resu
         version: VERSION,
         written_at_s: unix_s(),
         models: (models.iter())
-            .map(|(name, model)| (name.clone(), model.ratio().state()))
+            .map(|(name, model)| (name.clone(), model.ratio().state().to_vec()))
             .collect(),
     };
     let replace = || {
