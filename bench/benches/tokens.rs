@@ -15,6 +15,8 @@
 
 #[path = "tokens/ceilings.rs"]
 mod ceilings;
+#[path = "tokens/child.rs"]
+mod child;
 #[path = "tokens/clock.rs"]
 mod clock;
 #[path = "tokens/cold.rs"]
@@ -23,6 +25,8 @@ mod cold;
 mod fit;
 #[path = "tokens/gigatoken.rs"]
 mod gigatoken;
+#[path = "tokens/memory.rs"]
+mod memory;
 #[path = "tokens/ours.rs"]
 mod ours;
 #[path = "tokens/peers.rs"]
@@ -55,6 +59,8 @@ struct Effort {
     least: Duration,
     cold_rounds: usize,
     adversarial_bytes: usize,
+    /// Of random text, after which memory is looked at.
+    memory_bytes: usize,
 }
 
 const FULL: Effort = Effort {
@@ -65,6 +71,7 @@ const FULL: Effort = Effort {
     least: Duration::from_millis(3),
     cold_rounds: 5,
     adversarial_bytes: 1 << 20,
+    memory_bytes: 1_000_000_000,
 };
 const QUICK: Effort = Effort {
     corpus_bytes: 1 << 20,
@@ -74,6 +81,7 @@ const QUICK: Effort = Effort {
     least: Duration::from_millis(1),
     cold_rounds: 2,
     adversarial_bytes: 1 << 20,
+    memory_bytes: 50_000_000,
 };
 /// `cargo test --benches`: only whether everything gives its answer.
 const TRIAL: Effort = Effort {
@@ -84,6 +92,7 @@ const TRIAL: Effort = Effort {
     least: Duration::ZERO,
     cold_rounds: 1,
     adversarial_bytes: 1 << 16,
+    memory_bytes: 5_000_000,
 };
 
 const SIZES: [(&str, usize); 5] = [
@@ -95,7 +104,7 @@ const SIZES: [(&str, usize); 5] = [
 ];
 
 fn main() -> ExitCode {
-    if let Some(code) = cold::as_child() {
+    if let Some(code) = child::main() {
         return code;
     }
     let said = |argument: &str| std::env::args().any(|said| said == argument);
@@ -144,6 +153,7 @@ fn main() -> ExitCode {
         speed::exact(vocabulary, &corpora, sizes, effort);
         speed::adversarial(vocabulary, &hard, "1mb", effort);
         speed::estimate(vocabulary, &corpora, sizes, effort);
+        memory::run(vocabulary, effort.memory_bytes);
     }
     if is_full {
         println!("-- errors of the estimate after {:.0?}", began.elapsed());

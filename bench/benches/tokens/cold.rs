@@ -6,16 +6,13 @@ use crate::gigatoken::{Gigatoken, Way, rank_file};
 use crate::reference::BpeOpenai;
 use crate::reference::texts::start;
 use crate::texts::Corpus;
-use crate::{Effort, ours};
+use crate::{Effort, child, ours};
 use bench::{figure, figure_exact, median};
 use edge_userspace::tokens::Isa;
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::io::Read as _;
+use std::process::ExitCode;
 use std::time::Instant;
-
-/// In the environment of a child process of this program: who counts, and the vocabulary.
-const CHILD: &str = "EDGE_BENCH_TOKENS_COLD";
 
 /// What a child process found.
 #[derive(Clone, Copy, Default)]
@@ -98,9 +95,9 @@ fn print(
 
 /// One fresh process each.
 fn firsts(vocabulary: &str, text: &str) -> Vec<(&'static str, Result<First, String>)> {
-    let mut firsts = vec![("edge", child("edge", vocabulary, text))];
+    let mut firsts = vec![("edge", fresh("edge", vocabulary, text))];
     if vocabulary != "claude-2" {
-        firsts.push(("bpe_openai", child("bpe_openai", vocabulary, text)));
+        firsts.push(("bpe_openai", fresh("bpe_openai", vocabulary, text)));
     }
     firsts.push(("gigatoken", gigatoken(vocabulary, text)));
     firsts
@@ -117,38 +114,20 @@ fn gigatoken(vocabulary: &str, text: &str) -> Result<First, String> {
     })
 }
 
-fn child(who: &str, vocabulary: &str, text: &str) -> Result<First, String> {
-    let told = |error: std::io::Error| error.to_string();
-    let program = std::env::current_exe().map_err(told)?;
-    let mut child = Command::new(program)
-        .env(CHILD, format!("{who} {vocabulary}"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(told)?;
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(text.as_bytes()).map_err(told)?;
-    drop(stdin);
-    let output = child.wait_with_output().map_err(told)?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let numbers: Vec<u64> = said
-        .split_whitespace()
-        .map_while(|n| n.parse().ok())
-        .collect();
+fn fresh(who: &str, vocabulary: &str, text: &str) -> Result<First, String> {
+    let numbers = child::numbers(&format!("cold {who} {vocabulary}"), text)?;
     match numbers[..] {
-        [set_up_ns, count_ns, tokens] if output.status.success() => Ok(First {
+        [set_up_ns, count_ns, tokens] => Ok(First {
             set_up_ns: set_up_ns as f64,
             count_ns: count_ns as f64,
             tokens,
         }),
-        _ => Err(format!("{}: {said:?}", output.status)),
+        _ => Err(format!("{numbers:?}")),
     }
 }
 
-/// What a child process does, if this is one.
-pub(crate) fn as_child() -> Option<ExitCode> {
-    let asked = std::env::var(CHILD).ok()?;
-    let (who, vocabulary) = asked.split_once(' ')?;
+/// What the child process does.
+pub(crate) fn as_child(who: &str, vocabulary: &str) -> Option<ExitCode> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).ok()?;
     let began = Instant::now();
