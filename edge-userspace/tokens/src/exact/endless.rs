@@ -13,7 +13,7 @@ pub(super) struct LongPiece {
     whole: Endless,
     /// What is behind the mark of `whole`: of a word, capitals that may be a word of their own;
     /// of white space, what follows the last line end.
-    behind: Option<Endless>,
+    behind: Behind,
     is_marked: bool,
     /// Of white space, its last character; of a word, what may be its contraction.
     held: Vec<u8>,
@@ -76,7 +76,7 @@ impl LongPiece {
             pattern,
             state,
             whole,
-            behind: None,
+            behind: Behind::default(),
             is_marked: false,
             held: Vec::new(),
         };
@@ -104,25 +104,21 @@ impl LongPiece {
             let character = &text[at..at + length];
             match next {
                 State::White => {
-                    self.white(merge, character);
-                    pushed = at + length;
+                    let end = at + white_space(&text[at..]);
+                    self.white(merge, &text[at..end]);
+                    (at, pushed) = (end, end);
+                    continue;
                 }
                 State::Upper => {
                     let both = bits & LOWER != 0;
-                    if both || !self.is_marked {
-                        self.behind = None;
-                    } else if let Some(behind) = &mut self.behind {
-                        behind.push(merge, character);
-                    } else {
-                        let mut behind = Endless::new(merge);
-                        behind.push(merge, character);
-                        self.behind = Some(behind);
-                    }
                     if both {
+                        self.behind.clear();
                         self.add(merge, &text[pushed..at + length]);
                         pushed = at + length;
                         self.whole.mark();
                         self.is_marked = true;
+                    } else if self.is_marked {
+                        self.behind.push(merge, character);
                     }
                 }
                 State::Suffix => {
@@ -134,7 +130,7 @@ impl LongPiece {
                         return (at + length, true);
                     }
                 }
-                State::Lower => self.behind = None,
+                State::Lower => self.behind.clear(),
                 _ => {}
             }
             self.state = next;
@@ -168,23 +164,28 @@ impl LongPiece {
         }
     }
 
-    /// One character of white space.
-    fn white(&mut self, merge: &merge::Shared<'_>, character: &[u8]) {
-        self.whole.push(merge, character);
-        let newline = matches!(character[0], b'\r' | b'\n') && self.pattern != Pattern::Gpt2;
-        if newline {
+    /// More white space.
+    fn white(&mut self, merge: &merge::Shared<'_>, white: &[u8]) {
+        let lines = match self.pattern {
+            Pattern::Gpt2 => None,
+            _ => white.iter().rposition(|byte| matches!(byte, b'\r' | b'\n')),
+        };
+        let (lines, blanks) = white.split_at(lines.map_or(0, |last| last + 1));
+        if !lines.is_empty() {
+            self.whole.push(merge, lines);
             self.whole.mark();
             self.is_marked = true;
-            self.behind = None;
+            self.behind.clear();
             self.held.clear();
-            return;
         }
-        let behind = self.behind.get_or_insert_with(|| Endless::new(merge));
-        // What there is without the last character.
-        behind.mark();
-        behind.push(merge, character);
-        self.held.clear();
-        self.held.extend_from_slice(character);
+        self.add(merge, blanks);
+        if self.is_marked {
+            self.behind.push(merge, blanks);
+        }
+        if let Some(last) = blanks.iter().rposition(|byte| byte & 0xc0 != 0x80) {
+            self.held.clear();
+            self.held.extend_from_slice(&blanks[last..]);
+        }
     }
 
     /// The length of the contraction that what is held starts with, once that is certain.
@@ -209,16 +210,13 @@ impl LongPiece {
                 let suffix = self.contraction().unwrap_or(0);
                 let given_back = self.held.split_off(suffix);
                 let held = std::mem::take(&mut self.held);
-                let tokens = match self.behind {
+                let tokens = if self.behind.is_empty() {
+                    self.whole.push(merge, &held);
+                    self.whole.finish(merge)
+                } else {
                     // The last that is both was given back to the first word.
-                    Some(mut behind) => {
-                        behind.push(merge, &held);
-                        self.whole.finish_at_mark(merge) + behind.finish(merge)
-                    }
-                    None => {
-                        self.whole.push(merge, &held);
-                        self.whole.finish(merge)
-                    }
+                    self.behind.push(merge, &held);
+                    self.whole.finish_at_mark(merge) + self.behind.finish_before(merge, 0)
                 };
                 Ended { tokens, given_back }
             }
@@ -236,18 +234,72 @@ impl LongPiece {
                 given_back: Vec::new(),
             };
         }
-        let lines = match self.is_marked {
-            true => self.whole.finish_at_mark(merge),
-            false => 0,
+        // The last blank goes with what follows.
+        let given_back = if text_ends { Vec::new() } else { self.held };
+        let tokens = if self.is_marked {
+            let blanks = self.behind.finish_before(merge, given_back.len());
+            self.whole.finish_at_mark(merge) + blanks
+        } else {
+            self.whole.finish_before(merge, given_back.len())
         };
-        let blanks = match self.behind {
-            Some(behind) if text_ends => behind.finish(merge),
-            Some(behind) => behind.finish_at_mark(merge),
-            None => 0,
-        };
-        Ended {
-            tokens: lines + blanks,
-            given_back: if text_ends { Vec::new() } else { self.held },
+        Ended { tokens, given_back }
+    }
+}
+
+/// The bytes of white space that a text starts with.
+fn white_space(text: &[u8]) -> usize {
+    let mut at = 0;
+    while at < text.len() {
+        let (bits, length) = class::at(text, at);
+        if bits & SPACE == 0 {
+            break;
         }
+        at += length;
+    }
+    at
+}
+
+/// What may be a piece of its own, and mostly is short or nothing.
+#[derive(Default)]
+struct Behind {
+    few: Vec<u8>,
+    many: Option<Endless>,
+}
+
+impl Behind {
+    /// So many bytes are kept as they are.
+    const FEW: usize = 256;
+
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_none()
+    }
+
+    fn clear(&mut self) {
+        self.few.clear();
+        self.many = None;
+    }
+
+    fn push(&mut self, merge: &merge::Shared<'_>, bytes: &[u8]) {
+        if let Some(many) = &mut self.many {
+            many.push(merge, bytes);
+        } else if self.few.len() + bytes.len() <= Self::FEW {
+            self.few.extend_from_slice(bytes);
+        } else {
+            let mut many = Endless::new(merge);
+            many.push(merge, &self.few);
+            many.push(merge, bytes);
+            self.few.clear();
+            self.many = Some(many);
+        }
+    }
+
+    /// The tokens of all but the last bytes.
+    fn finish_before(self, merge: &merge::Shared<'_>, last_bytes: usize) -> u64 {
+        let many = self.many.unwrap_or_else(|| {
+            let mut few = Endless::new(merge);
+            few.push(merge, &self.few);
+            few
+        });
+        many.finish_before(merge, last_bytes)
     }
 }

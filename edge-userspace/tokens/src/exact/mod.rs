@@ -118,11 +118,18 @@ impl Counter {
         (look_up.tokens, end)
     }
 
-    /// The tokens of one piece.
-    fn count_piece(&mut self, piece: &[u8]) -> u64 {
+    /// The tokens of the pieces that end there, one behind the other.
+    fn count_pieces(&mut self, text: &[u8], ends: impl Iterator<Item = usize>) -> u64 {
         let (mut look_up, batch) = self.look_up();
-        batch.push(piece, 0, piece.len());
-        look_up.take(piece, batch);
+        let mut start = 0;
+        for end in ends {
+            batch.push(text, start, end);
+            start = end;
+            if batch.is_full() {
+                look_up.take(text, batch);
+            }
+        }
+        look_up.take(text, batch);
         look_up.tokens
     }
 

@@ -154,10 +154,12 @@ impl Open {
             return;
         }
         let mut start = 0;
-        while let Some(end) = self.certain_end(start) {
-            self.tokens += counter.count_piece(&self.carry[start..end]);
-            start = end;
-        }
+        let ends = std::iter::from_fn(|| {
+            start = self.certain_end(start)?;
+            Some(start)
+        });
+        let tokens = counter.count_pieces(&self.carry, ends);
+        self.tokens += tokens;
         self.carry.drain(..start);
         if self.carry.len() > Text::CARRY_BYTES / 2 {
             let (mut long, taken) = LongPiece::new(self.pattern, &counter.merge(), &self.carry);

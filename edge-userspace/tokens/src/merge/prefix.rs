@@ -225,6 +225,17 @@ impl Endless {
         }
     }
 
+    /// The tokens of what has arrived without its last bytes, four at most.
+    #[must_use]
+    pub fn finish_before(self, shared: &Shared<'_>, last_bytes: usize) -> u64 {
+        if shared.is_proper() {
+            self.ring.end(self.ring.length - last_bytes as u64).count
+        } else {
+            let bytes = self.whole.len() - last_bytes;
+            Heap::default().count(shared, &self.whole[..bytes])
+        }
+    }
+
     /// More of the piece.
     pub fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
         if shared.is_proper() {
