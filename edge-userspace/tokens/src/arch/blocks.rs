@@ -562,32 +562,51 @@ fn long_piece(text: &[u8], at: usize, pattern: Pattern) -> Option<usize> {
 }
 
 /// Adds pieces to the batch as [`Vector::emit`] does, by loads from the text, without a branch
-/// that depends on their length.
+/// that depends on their length: each is written to all three lists, and one of them grows.
+///
+/// # Safety
+/// The batch has room for a block, and the ends are inside of it or right behind it.
 #[inline(always)]
-pub(crate) fn by_loads(text: &[u8], at: usize, mut starts: u64, mut ends: u64, batch: &mut Batch) {
-    while starts != 0 {
-        let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
-        let (from, length) = (at + start as usize, end - start);
-        starts &= starts - 1;
+pub(crate) unsafe fn by_loads(
+    text: &[u8],
+    at: usize,
+    starts: u64,
+    mut ends: u64,
+    batch: &mut Batch,
+) {
+    // Sixteen bytes are read of each piece, wherever it ends.
+    const READ: usize = 64 + 16;
+    let mut last = [0_u8; READ];
+    let block = text[at..].first_chunk::<READ>().unwrap_or_else(|| {
+        last[..text.len() - at].copy_from_slice(&text[at..]);
+        &last
+    });
+    let (mut shorts, mut mediums, mut longs) = (batch.shorts, batch.mediums, batch.longs);
+    let mut start = starts.trailing_zeros() as usize;
+    while ends != 0 {
+        let end = ends.trailing_zeros() as usize;
         ends &= ends - 1;
-        let bytes = match text[from..].first_chunk::<16>() {
-            Some(bytes) => *bytes,
-            None => {
-                let mut bytes = [0; 16];
-                bytes[..text.len() - from].copy_from_slice(&text[from..]);
-                bytes
-            }
+        let length = end - start;
+        // The bytes of a word that are left of a length, by eights.
+        let mask = (1_u64 << (8 * (length & 7))) - 1;
+        let word = |k: usize| {
+            let from = block.as_ptr().wrapping_add(start + 8 * k).cast::<[u8; 8]>();
+            // SAFETY: a piece starts below 64, so these bytes are within the 80.
+            u64::from_le_bytes(unsafe { from.read() })
         };
-        let [low, high] = [0, 1].map(|i| u64::from_le_bytes(bytes.as_chunks().0[i]));
-        // The lowest bytes of a word, fewer than eight.
-        let lowest = |word: u64, length: u32| word & ((1 << (8 * (length & 7))) - 1);
-        batch.short[batch.shorts] = lowest(low, length);
-        batch.shorts += usize::from(length < 8);
-        batch.medium[batch.mediums] = [low, lowest(high, length)];
-        batch.mediums += usize::from((8..16).contains(&length));
-        batch.long[batch.longs] = (from as u32, length);
-        batch.longs += usize::from(length > 15);
+        let (low, high) = (word(0), word(1));
+        // SAFETY: the caller's promise: there is room for 64 more, here and below.
+        unsafe { *batch.short.get_unchecked_mut(shorts) = low & mask };
+        shorts += usize::from(length < 8);
+        // SAFETY: as above.
+        unsafe { *batch.medium.get_unchecked_mut(mediums) = [low, high & mask] };
+        mediums += usize::from(length.wrapping_sub(8) < 8);
+        // SAFETY: as above.
+        unsafe { *batch.long.get_unchecked_mut(longs) = ((at + start) as u32, length as u32) };
+        longs += usize::from(length > 15);
+        start = end;
     }
+    (batch.shorts, batch.mediums, batch.longs) = (shorts, mediums, longs);
 }
 
 /// Pieces of a block that holds a NUL.
