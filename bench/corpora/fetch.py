@@ -12,7 +12,7 @@ cannot be brought is named at the end and in the manifest; the rest is still wri
     FOLDER/texts.tsv                           category, split, file, bytes, source, path in it
 
 FOLDER is EDGE_CORPORA, else `corpora` in CARGO_TARGET_DIR or in the workspace's `target`. A source file is wholly
-in one split, by the sha256 of its name; so is each 256 KiB part of a file larger than that.
+in one split, by the sha256 of its name; so is each 64 KiB part of a file larger than that.
 Documents are 256 bytes to 48 KiB, their sizes spread evenly by logarithm where a file is cut.
 """
 import argparse
@@ -33,7 +33,7 @@ import generated
 import sources
 
 CATEGORY_BYTES = 6 << 20  # a split of a category holds at most about this much
-SMALLEST, LARGEST, PART = 256, 48 << 10, 256 << 10
+SMALLEST, LARGEST, PART = 256, 48 << 10, 64 << 10
 VERSION = 1
 
 

@@ -17,6 +17,9 @@ struct Errors {
     each: Vec<f64>,
     bytes_each: Vec<f64>,
     inside: usize,
+    /// Of the documents' beginnings.
+    short_each: Vec<f64>,
+    short_inside: usize,
 }
 
 /// Prints figures of the errors on one split.
@@ -45,6 +48,18 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
         figure(
             &format!("{}.inside_interval", errors.name),
             errors.inside as f64 / errors.documents as f64,
+        );
+        figure(
+            &format!("{}.short_median", errors.name),
+            quantile(&errors.short_each, 0.5),
+        );
+        figure(
+            &format!("{}.short_p90", errors.name),
+            quantile(&errors.short_each, 0.9),
+        );
+        figure(
+            &format!("{}.short_inside_interval", errors.name),
+            errors.short_inside as f64 / errors.short_each.len() as f64,
         );
         figure(
             &format!("{}.bytes_times_constant_bias", errors.name),
@@ -120,6 +135,21 @@ fn of(
         .iter()
         .zip(&estimates)
         .filter(|(known, estimate)| (estimate.low..=estimate.high).contains(&known.tokens));
+    let short: Vec<_> = corpora
+        .documents
+        .iter()
+        .zip(&rows.short)
+        .filter(|(document, known)| here(document) && known.tokens > 0)
+        .map(|(_, known)| (known.tokens, estimate::estimate(weights, &known.features)))
+        .collect();
+    let mut short_each: Vec<f64> = short
+        .iter()
+        .map(|(tokens, estimate)| (estimate.tokens as f64 / *tokens as f64 - 1.0).abs())
+        .collect();
+    short_each.sort_by(f64::total_cmp);
+    let short_inside = short
+        .iter()
+        .filter(|(tokens, estimate)| (estimate.low..=estimate.high).contains(tokens));
     (!known.is_empty()).then(|| Errors {
         name: corpora.categories[category].name.clone(),
         per_mille: corpora.categories[category].per_mille,
@@ -134,6 +164,8 @@ fn of(
         each: each(&|i| estimates[i].tokens as f64),
         bytes_each: each(&by_bytes),
         inside: inside.count(),
+        short_each,
+        short_inside: short_inside.count(),
     })
 }
 

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// As many as the scan counts.
-pub(crate) const FEATURES: usize = 128;
+pub(crate) const FEATURES: usize = 136;
 /// Not in the mixture, and of little weight: they are there to be survived.
 const ADVERSARIAL: &str = "adversarial";
 
@@ -114,7 +114,10 @@ pub(crate) struct Known {
 
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
+    /// Of each document.
     pub(crate) known: Vec<Known>,
+    /// Of each document's beginning, between 100 and 1,600 bytes: what short texts are like.
+    pub(crate) short: Vec<Known>,
 }
 
 /// The rows of all documents, counted exactly.
@@ -123,21 +126,20 @@ pub(crate) fn of(corpora: &Corpora, vocabulary: &Vocabulary) -> Rows {
     let mut all = Rows {
         rows: Vec::new(),
         known: Vec::new(),
+        short: Vec::new(),
     };
     for (index, document) in corpora.documents.iter().enumerate() {
         let text = std::fs::read(&document.path).unwrap_or_default();
         let blocks = estimate::blocks(&text);
         let tokens = by_block(vocabulary, &text, blocks.len(), &mut memo);
-        let features = Features::of(&text);
-        let most = Segment::ALL
-            .into_iter()
-            .max_by_key(|segment| features.bytes_of(*segment));
-        all.known.push(Known {
-            features,
-            bytes: text.len() as u64,
-            tokens: tokens.iter().sum::<f64>().round() as u64,
-            segment: most.unwrap_or(Segment::Prose),
-        });
+        all.known.push(Known::of(&text, tokens.iter().sum()));
+        let beginning = &text[..text.len().min(100 << (index % 5))];
+        let beginning = match std::str::from_utf8(beginning) {
+            Ok(_) => beginning,
+            Err(error) => &beginning[..error.valid_up_to()],
+        };
+        let tokens_of_beginning = by_block(vocabulary, beginning, 1, &mut memo);
+        all.short.push(Known::of(beginning, tokens_of_beginning[0]));
         let lengths = text.chunks(estimate::BLOCK_BYTES).map(<[u8]>::len);
         for (((segment, counts), tokens), bytes) in blocks.into_iter().zip(tokens).zip(lengths) {
             let (counts, bytes) = (counts.map(|count| count as f32), bytes as f64);
@@ -151,6 +153,21 @@ pub(crate) fn of(corpora: &Corpora, vocabulary: &Vocabulary) -> Rows {
         }
     }
     all
+}
+
+impl Known {
+    fn of(text: &[u8], tokens: f64) -> Self {
+        let features = Features::of(text);
+        let most = Segment::ALL
+            .into_iter()
+            .max_by_key(|segment| features.bytes_of(*segment));
+        Self {
+            features,
+            bytes: text.len() as u64,
+            tokens: tokens.round() as u64,
+            segment: most.unwrap_or(Segment::Prose),
+        }
+    }
 }
 
 /// The tokens of a text by block: those of a piece belong to where it lies, in proportion.

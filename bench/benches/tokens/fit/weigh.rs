@@ -8,7 +8,7 @@ use super::solve::{Factored, Symmetric};
 
 const SEGMENTS: usize = Segment::ALL.len();
 /// How strongly a segment's weights are drawn to those of all text: as so many blocks would.
-const DRAWN_BY_BLOCKS: f64 = 6.0;
+const DRAWN_BY_BLOCKS: f64 = 12.0;
 /// The same for all text's, to nought.
 const DRAWN_TO_NOUGHT: f64 = 0.5;
 /// Blocks that are off by more than so many median errors weigh less.
@@ -31,10 +31,11 @@ pub(crate) fn weights(corpora: &Corpora, rows: &Rows) -> (Tokens, Spread) {
     for half in 0..2 {
         let tokens = tokens(corpora, rows, of_half(1 - half));
         let weights = unnamed(tokens);
-        for (index, (document, known)) in corpora.documents.iter().zip(&rows.known).enumerate() {
+        for (index, document) in corpora.documents.iter().enumerate() {
             let category = &corpora.categories[document.category];
             if document.split == Split::Fit && of_half(half)(index) && !category.is_adversarial() {
-                ratios.push(ratio(&weights, known));
+                ratios.push(ratio(&weights, &rows.known[index]));
+                ratios.push(ratio(&weights, &rows.short[index]));
             }
         }
     }

@@ -7,7 +7,7 @@
 use super::classes::{run, set};
 
 /// Features of a stretch of text.
-pub(crate) const FEATURES: usize = 128;
+pub(crate) const FEATURES: usize = 136;
 /// The counts, in the order of [`NAMES`](super::names).
 pub(crate) type Counts = [u64; FEATURES];
 
@@ -32,7 +32,7 @@ pub(crate) mod at {
     pub(crate) const TRIPLE: usize = 88;
     /// Lead bytes of each class, three groups.
     pub(crate) const LEAD: usize = 96;
-    /// Second bytes counted apart.
+    /// Second bytes counted apart, two sets.
     pub(crate) const SECOND: usize = 120;
 }
 
@@ -206,12 +206,12 @@ fn add(counts: &mut Counts, feature: usize, mask: u64) {
 }
 
 /// Adds what the lead bytes of 64 bytes have, group by group, and for the first group the
-/// second bytes that are counted apart; `seconds` has a lane for each lead of that group.
+/// second bytes that are counted apart; `seconds` have a lane for each lead of that group.
 #[inline(always)]
 pub(crate) fn count_leads(
     counts: &mut Counts,
     leads: &[[u64; 8]; 3],
-    seconds: &[u64; 8],
+    seconds: &[[u64; 8]; 2],
     before: &[u64; 8],
 ) {
     for (group, lanes) in leads.iter().enumerate() {
@@ -221,7 +221,8 @@ pub(crate) fn count_leads(
     }
     for lane in 0..8 {
         let led = after(leads[0][lane], before[lane], 1);
-        add(counts, at::SECOND + lane, seconds[lane] & led);
+        add(counts, at::SECOND + lane, seconds[0][lane] & led);
+        add(counts, at::SECOND + 8 + lane, seconds[1][lane] & led);
     }
 }
 

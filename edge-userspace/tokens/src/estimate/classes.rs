@@ -28,9 +28,9 @@ pub(crate) mod run {
 pub(crate) mod set {
     /// `aeiou`.
     pub(crate) const VOWEL: usize = 0;
-    /// `jkqvwxyz`, seldom in English.
-    pub(crate) const RARE: usize = 1;
-    /// The other small letters that are no vowels, and the rare ones: consonants.
+    /// `hwy`: twice as often in English as in most languages of its script.
+    pub(crate) const ENGLISH: usize = 1;
+    /// Small letters that are no vowels.
     pub(crate) const CONSONANT: usize = 2;
     /// `_`, `-`.
     pub(crate) const JOINER: usize = 3;
@@ -55,24 +55,24 @@ pub(crate) const HIGH_RUNS: u8 = 1 << run::WORD | 1 << run::HIGH;
 /// The lead classes, three groups of eight: inclusive ranges of lead bytes.
 pub(crate) const LEADS: [[(u8, u8); 8]; 3] = [
     [
-        (0xE0, 0xE0), // Indic scripts, Thai, Lao
+        (0xE0, 0xE0), // Indic scripts, Thai, Lao, Tibetan
         (0xE1, 0xE1), // Georgian to Khmer, Vietnamese letters
         (0xE2, 0xE2), // punctuation, symbols
         (0xE3, 0xE3), // kana, CJK punctuation
         (0xC3, 0xC3), // Latin-1 letters
         (0xD0, 0xD0), // Cyrillic
-        (0xEE, 0xEF), // compatibility forms, full width
+        (0xEA, 0xEA), // Hangul, minor scripts
         (0xF0, 0xFF), // emoji, beyond the basic plane
     ],
     [
         (0xC0, 0xC2), // Latin-1 signs
         (0xC4, 0xC5), // Latin extended
         (0xC6, 0xCB), // more of it, phonetic letters
-        (0xCC, 0xCD), // combining marks, Greek
-        (0xCE, 0xCF), // Greek
+        (0xCC, 0xCF), // combining marks, Greek
+        (0xDC, 0xDF), // Syriac, Thaana, N'Ko
         (0xD1, 0xD5), // Cyrillic, Armenian
         (0xD6, 0xD7), // Armenian, Hebrew
-        (0xD8, 0xDF), // Arabic, Syriac
+        (0xD8, 0xDB), // Arabic
     ],
     [
         (0xE4, 0xE4), // Han, from here
@@ -81,21 +81,33 @@ pub(crate) const LEADS: [[(u8, u8); 8]; 3] = [
         (0xE7, 0xE7),
         (0xE8, 0xE8),
         (0xE9, 0xE9), // to here
-        (0xEA, 0xEB), // Hangul, some minor scripts
-        (0xEC, 0xED), // Hangul
+        (0xEB, 0xED), // Hangul
+        (0xEE, 0xEF), // compatibility forms, full width
     ],
 ];
 
-/// For each lead class of the first group: the second bytes that are counted apart.
-pub(crate) const SECONDS: [(u8, u8); 8] = [
-    (0xB8, 0xBB), // Thai, Lao
-    (0xBA, 0xBB), // Vietnamese letters
-    (0x80, 0x80), // dashes, quotation marks
-    (0x80, 0x80), // CJK punctuation
-    (0x80, 0x9E), // capitals
-    (0x80, 0xAF), // capitals
-    (0xBC, 0xBD), // full width
-    (0x9F, 0x9F), // emoji
+/// For each lead class of the first group: second bytes that are counted apart, two sets.
+pub(crate) const SECONDS: [[(u8, u8); 8]; 2] = [
+    [
+        (0xB8, 0xB9), // Thai
+        (0xBA, 0xBB), // Vietnamese letters
+        (0x80, 0x80), // dashes, quotation marks
+        (0x80, 0x80), // CJK punctuation
+        (0x80, 0x9E), // capitals
+        (0x80, 0xAF), // capitals
+        (0xB0, 0xBF), // Hangul
+        (0x9F, 0x9F), // emoji
+    ],
+    [
+        (0xA4, 0xA5), // Devanagari
+        (0x80, 0x8E), // Burmese, Georgian, Ethiopic
+        (0xB0, 0xBF), // Tifinagh and other minor scripts
+        (0x83, 0x83), // katakana
+        (0xA8, 0xAA), // accents of e
+        (0xB0, 0xB5), // the first small letters
+        (0x80, 0x93), // Yi
+        (0x90, 0x96), // scripts beyond the basic plane
+    ],
 ];
 
 /// The lead group `group` as flags by the lead byte's low six bits.
@@ -105,7 +117,7 @@ pub(crate) const LEAD_FLAGS: [[u8; 64]; 3] = [
     ranges(LEADS[2], 0xC0),
 ];
 /// [`SECONDS`] as flags by the second byte's low six bits.
-pub(crate) const SECOND_FLAGS: [u8; 64] = ranges(SECONDS, 0x80);
+pub(crate) const SECOND_FLAGS: [[u8; 64]; 2] = [ranges(SECONDS[0], 0x80), ranges(SECONDS[1], 0x80)];
 
 const fn runs() -> [u8; 128] {
     let mut table = [0; 128];
@@ -131,7 +143,7 @@ const fn sets() -> [u8; 128] {
     while byte < 128 {
         let mut flags = match byte {
             b'a' | b'e' | b'i' | b'o' | b'u' => 1 << set::VOWEL,
-            b'j' | b'k' | b'q' | b'v'..=b'z' => 1 << set::RARE | 1 << set::CONSONANT,
+            b'h' | b'w' | b'y' => 1 << set::ENGLISH | 1 << set::CONSONANT,
             b'a'..=b'z' => 1 << set::CONSONANT,
             b'_' | b'-' => 1 << set::JOINER,
             b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' => 1 << set::BRACKET,

@@ -30,9 +30,9 @@ macro_rules! segments {
 }
 
 segments! {
-    /// Prose in English and the like.
+    /// Prose in English.
     Prose "prose",
-    /// Words with hardly any other sign.
+    /// Words of other languages without accents, and names.
     Words "words",
     /// Prose of languages with many vowels.
     Vowels "vowels",
@@ -52,18 +52,22 @@ segments! {
     Encoded "encoded",
     /// Cyrillic.
     Cyrillic "cyrillic",
-    /// Arabic and Syriac.
+    /// Arabic.
     Arabic "arabic",
     /// Hebrew, Armenian.
     Hebrew "hebrew",
     /// Greek, and texts full of combining marks.
     Greek "greek",
-    /// Thai and Lao.
+    /// Thai.
     Thai "thai",
-    /// Devanagari and the other Indic scripts.
+    /// Devanagari.
+    Devanagari "devanagari",
+    /// The other Indic scripts.
     Indic "indic",
-    /// Georgian, Burmese, Khmer, Ethiopic and others of that part of Unicode.
+    /// Georgian, Burmese, Ethiopic.
     Eastern "eastern",
+    /// Scripts that vocabularies know little of: about a token a byte.
+    Rare "rare",
     /// Han characters.
     Han "han",
     /// Japanese: kana among Han characters.
@@ -96,25 +100,36 @@ impl Segment {
     /// The script that most bytes above ASCII are of.
     fn of_script(counts: &Counts, bytes: u64) -> Self {
         let lead = |group: usize, lane: usize| counts[at::LEAD + 8 * group + lane];
-        let second = |lane: usize| counts[at::SECOND + lane];
-        let han = 3 * (0..6).map(|lane| lead(2, lane)).sum::<u64>();
-        // A second byte may belong to the block before.
-        let less = |all: u64, part: u64| all.saturating_sub(part);
-        let kana = 3 * less(lead(0, 3), second(3));
-        let emoji = 4 * lead(0, 7);
+        let second = |set: usize, lane: usize| counts[at::SECOND + 8 * set + lane];
+        // A second byte may belong to the lead of the block before.
+        let rest = |lane: usize| {
+            let known = second(0, lane) + second(1, lane);
+            lead(0, lane).saturating_sub(known)
+        };
+        let emoji = 4 * second(0, 7);
         if emoji * 20 >= bytes {
             return Self::Emoji;
         }
+        let han = 3 * (0..6).map(|lane| lead(2, lane)).sum::<u64>();
+        let kana = 3 * lead(0, 3).saturating_sub(second(0, 3));
         let latin = 2 * (lead(0, 4) + lead(1, 0) + lead(1, 1) + lead(1, 2));
+        // Dashes and quotation marks are no symbols.
+        let symbols = 3 * lead(0, 2).saturating_sub(second(1, 2) + second(0, 2));
+        let minor_hangul = lead(0, 6).saturating_sub(second(0, 6));
+        let rare = 2 * lead(1, 4)
+            + 3 * (rest(1) + second(1, 2) + minor_hangul)
+            + 4 * lead(0, 7).saturating_sub(second(0, 7));
         let scripts = [
-            (Self::Latin, latin + 3 * second(1)),
+            (Self::Latin, latin + 3 * second(0, 1)),
             (Self::Cyrillic, 2 * (lead(0, 5) + lead(1, 5))),
             (Self::Arabic, 2 * lead(1, 7)),
             (Self::Hebrew, 2 * lead(1, 6)),
-            (Self::Greek, 2 * (lead(1, 4) + lead(1, 3))),
-            (Self::Thai, 3 * second(0)),
-            (Self::Indic, 3 * less(lead(0, 0), second(0))),
-            (Self::Eastern, 3 * less(lead(0, 1), second(1))),
+            (Self::Greek, 2 * lead(1, 3)),
+            (Self::Thai, 3 * second(0, 0)),
+            (Self::Devanagari, 3 * second(1, 0)),
+            (Self::Indic, 3 * rest(0)),
+            (Self::Eastern, 3 * second(1, 1)),
+            (Self::Rare, rare),
             (
                 if kana * 5 >= han + kana {
                     Self::Kana
@@ -123,8 +138,8 @@ impl Segment {
                 },
                 han + kana,
             ),
-            (Self::Hangul, 3 * (lead(2, 6) + lead(2, 7))),
-            (Self::Emoji, emoji + 3 * lead(0, 2)),
+            (Self::Hangul, 3 * (second(0, 6) + lead(2, 6))),
+            (Self::Emoji, emoji + symbols),
         ];
         let first = scripts[0];
         scripts
@@ -146,12 +161,17 @@ impl Segment {
     fn of_ascii(counts: &Counts, bytes: u64) -> Self {
         let more = |feature: usize, per_myriad: u64| counts[feature] * 10_000 > bytes * per_myriad;
         let blanks = counts[at::RUN + run::SPACE] + counts[at::RUN + run::NEWLINE];
-        if blanks * 25 < bytes && !more(at::RUN + run::PUNCTUATION, 600) {
+        if bytes >= 64 && blanks * 25 < bytes && !more(at::RUN + run::PUNCTUATION, 600) {
             Self::Encoded
         } else if !more(at::SET3 + set::BREAK, 600) {
-            if more(at::SET_START + set::VOWEL, 2900) {
+            let letters = counts[at::RUN + run::LETTER];
+            let english = counts[at::SET + set::ENGLISH] * 1000;
+            let accented = counts[at::RUN + run::HIGH] * 300 > bytes;
+            if blanks * 11 < bytes {
+                Self::Minified
+            } else if more(at::SET_START + set::VOWEL, 2900) {
                 Self::Vowels
-            } else if more(SPACE_PUNCTUATION, 7) {
+            } else if english > letters * if accented { 80 } else { 50 } {
                 Self::Prose
             } else {
                 Self::Words
@@ -172,5 +192,4 @@ impl Segment {
     }
 }
 
-const SPACE_PUNCTUATION: usize = super::algebra::pair(run::SPACE, run::PUNCTUATION);
 const NEWLINE_SPACE: usize = super::algebra::pair(run::NEWLINE, run::SPACE);

@@ -59,7 +59,9 @@ fn defined(text: &[u8]) -> Counts {
                 count(at::LEAD + 8 * group + lane, within(i, leads[lane]));
             }
             let led = within(i - 1, LEADS[0][lane]);
-            count(at::SECOND + lane, led && within(i, SECONDS[lane]));
+            for (set, seconds) in SECONDS.iter().enumerate() {
+                count(at::SECOND + 8 * set + lane, led && within(i, seconds[lane]));
+            }
         }
     }
     counts

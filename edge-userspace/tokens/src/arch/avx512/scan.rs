@@ -128,14 +128,14 @@ fn leads(counts: &mut Counts, v: __m512i, high: u64, before: __m512i, gather: __
             gather,
         )
     });
-    let second = _mm512_maskz_permutexvar_epi8(high & !lead, v, load_bytes(&SECOND_FLAGS));
     let led = _mm512_shldi_epi64::<1>(groups[0], before);
-    let second = _mm512_and_si512(masks(second, gather), led);
+    let seconds = [&SECOND_FLAGS[0], &SECOND_FLAGS[1]].map(|table| {
+        let flags = _mm512_maskz_permutexvar_epi8(high & !lead, v, load_bytes(table));
+        _mm512_and_si512(masks(flags, gather), led)
+    });
     let (counts, _) = counts[at::LEAD..].as_chunks_mut::<8>();
-    for (eight, mask) in counts
-        .iter_mut()
-        .zip([groups[0], groups[1], groups[2], second])
-    {
+    let all = [groups[0], groups[1], groups[2], seconds[0], seconds[1]];
+    for (eight, mask) in counts.iter_mut().zip(all) {
         let mut sum = load(eight);
         add(&mut sum, mask);
         store(eight, sum);

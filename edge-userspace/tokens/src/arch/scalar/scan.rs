@@ -35,7 +35,7 @@ pub(crate) fn scan(counts: &mut Counts, carry: &mut Masks, bytes: &[u8]) {
 /// Adds the features of lead bytes; the first group's masks.
 pub(crate) fn leads(counts: &mut Counts, before: &[u64; 8], chunk: &[u8]) -> [u64; 8] {
     let mut groups = [[0; 64]; 3];
-    let mut seconds = [0; 64];
+    let mut seconds = [[0; 64]; 2];
     for (i, &byte) in chunk.iter().enumerate() {
         let low = usize::from(byte & 0x3F);
         match byte {
@@ -44,11 +44,16 @@ pub(crate) fn leads(counts: &mut Counts, before: &[u64; 8], chunk: &[u8]) -> [u6
                     flags[i] = table[low];
                 }
             }
-            0x80.. => seconds[i] = SECOND_FLAGS[low],
+            0x80.. => {
+                for (flags, table) in seconds.iter_mut().zip(&SECOND_FLAGS) {
+                    flags[i] = table[low];
+                }
+            }
             _ => {}
         }
     }
     let groups = groups.map(|flags| transpose(&flags));
-    count_leads(counts, &groups, &transpose(&seconds), before);
+    let seconds = seconds.map(|flags| transpose(&flags));
+    count_leads(counts, &groups, &seconds, before);
     groups[0]
 }
