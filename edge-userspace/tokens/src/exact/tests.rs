@@ -200,6 +200,58 @@ fn every_code_point_has_its_class() {
     }
 }
 
+#[test]
+fn pieces_that_are_longer_than_a_block_count_the_same() {
+    let alphabets: [&[&str]; 9] = [
+        &["a"],
+        &["a", "B"],
+        &["中", "あ"],
+        &["中", "B"],
+        &["a", "\u{301}", "ก", "\u{e31}"],
+        &["A", "\u{301}"],
+        &["=", "-", "/"],
+        &["😀", "\u{200d}", "\u{fe0f}"],
+        &["(", "\u{301}", "ж"],
+    ];
+    let behinds = [
+        "", " x", "'s", "'Sa", "B", "\n\nx", "/\n/x", "1", "(", "\u{301}b", "\u{85}", "\u{a0}(",
+    ];
+    let mut seed = 5_u64;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below
+    };
+    for name in Vocabulary::EMBEDDED {
+        let vocabulary = Vocabulary::embedded(name).unwrap();
+        let mut counters: Vec<_> = Isa::available()
+            .map(|isa| Counter::with_isa(&vocabulary, isa).unwrap())
+            .collect();
+        for round in 0..6_000 {
+            let alphabet = alphabets[round % alphabets.len()];
+            let mut text = ["", " ", "(", "x ", "\n"][next(5)].to_owned();
+            for _ in 0..20 + next(120) {
+                // Mostly the first, so that runs are long.
+                let which = if next(12) > 0 {
+                    0
+                } else {
+                    next(alphabet.len())
+                };
+                text.push_str(alphabet[which]);
+            }
+            text.push_str(behinds[next(behinds.len())]);
+            let whole = plain::count(&vocabulary, text.as_bytes());
+            for counter in &mut counters {
+                assert_eq!(
+                    counter.count(text.as_bytes()),
+                    whole,
+                    "{name}, {}: {text:?}",
+                    counter.isa()
+                );
+            }
+        }
+    }
+}
+
 /// A text in front of memory that must not be touched.
 #[cfg(target_os = "linux")]
 #[test]

@@ -15,6 +15,7 @@
 )]
 
 mod emit;
+mod long;
 mod vector;
 mod wide;
 
@@ -33,6 +34,7 @@ use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
 use emit::one_by_one;
+use long::long_piece;
 use wide::Wide;
 
 /// Cuts a text, which is all there, into pieces. Answers where it stopped: at the end, or at a
@@ -127,7 +129,10 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
             }
             if next == 0 {
                 // A piece that is longer than the block.
-                let Some(end) = long_piece(text, at, pattern) else {
+                let known = block.inside.trailing_ones() as usize;
+                // SAFETY: the caller's promise.
+                let end = unsafe { long_piece::<V, A>(text, at, known, pattern) };
+                let Some(end) = end else {
                     break;
                 };
                 batch.push(text, at, end);
@@ -303,12 +308,4 @@ unsafe fn mixed<V: Vector, A: Algebra>(
         ends,
         broken: wide.broken,
     }
-}
-
-/// The end of a piece that goes on behind the block; `None` if something in it is no UTF-8.
-#[cold]
-#[inline(never)]
-fn long_piece(text: &[u8], at: usize, pattern: Pattern) -> Option<usize> {
-    let end = pattern.piece_end(text, at);
-    std::str::from_utf8(&text[at..end]).is_ok().then_some(end)
 }
