@@ -124,6 +124,25 @@ fn a_good_configuration_has_the_documented_defaults() {
         config.upstream.credential,
         config::Credential::Pass
     ));
+    assert_eq!(config.prompt.max_tokens, 200_000);
+    let models = &config.prompt.models;
+    for (model, means) in [
+        (
+            "in-house-1",
+            "in-house-1: by the vocabulary cl100k_base; and 3 a request, 4 a message (exact); at most 128000",
+        ),
+        (
+            "in-house-2",
+            "in-house-*: estimated, with the weights of o200k_base and calibrated by the upstream's usage; and 0 a request, 0 a message",
+        ),
+        (
+            "gpt-4o",
+            "gpt-4o*: by the vocabulary o200k_base; and 3 a request, 3 a message (exact)",
+        ),
+    ] {
+        let rule = models.rule(models.number_of(model.as_bytes()));
+        assert_eq!(rule.to_string(), means);
+    }
 }
 
 #[test]

@@ -231,12 +231,17 @@ impl Api {
     ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
+        let waiting = Waiting::new(&self.metrics);
         let admitted = stream.run(self.admit(&session, route, shape, encoding, &mut body));
+        let admitted = admitted.await;
+        if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
+            waiting.over();
+        }
         let Admitted {
             counted,
             pieces,
             held,
-        } = match admitted.await {
+        } = match admitted {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(refused)) => {
                 let is_over = matches!(refused, Refused::Body(_));

@@ -79,8 +79,9 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether none holds that is known before the model.
     pub(super) fn is_none(&self) -> bool {
-        self.key.is_none() && self.node.is_none() && !self.context
+        self.key.is_none() && self.node.is_none()
     }
 }
 

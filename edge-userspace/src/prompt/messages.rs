@@ -29,7 +29,7 @@ pub(super) fn meaning(place: Place, key: &[u8]) -> Meaning {
         (Place::Source(part), key) => source(part, key),
         (Place::Tools, _) => Meaning::object(Place::Tool),
         (Place::Tool, b"name" | b"description") => Meaning::text(Part::Tools),
-        (Place::Tool, b"input_schema") => Meaning::json(Part::Tools),
+        (Place::Tool, b"input_schema" | b"input_examples") => Meaning::json(Part::Tools),
         _ => Meaning::NOTHING,
     }
 }
@@ -38,6 +38,8 @@ fn block(part: Part, key: &[u8]) -> Meaning {
     match key {
         b"type" => Meaning::string(Use::BlockType),
         b"text" | b"thinking" | b"name" | b"title" | b"context" => Meaning::text(part),
+        // What a program said that the upstream ran.
+        b"stdout" | b"stderr" => Meaning::text(part),
         b"input" => Meaning::json(part),
         b"content" => Meaning::content(part),
         // A search result names its source, a picture or document has it.

@@ -10,7 +10,7 @@ use super::counters::{Counters, Rules};
 use super::decode::{self, Decoder};
 use super::guard::{Limits, TooLong};
 use super::json::{self, Reader};
-use super::tally::Texts;
+use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
 use bytes::{Bytes, BytesMut};
@@ -40,6 +40,8 @@ pub struct Reading {
     held_bytes: u64,
     /// While it is read again: the next piece.
     again: Option<usize>,
+    /// When all is done.
+    done: Option<(Count, Texts)>,
     /// Whether the body has come to its end.
     is_whole: bool,
 }
@@ -132,6 +134,11 @@ impl Reading {
             let rules = Rc::clone(&rules);
             Rc::new(move |model| rules.method(model))
         };
+        let unknown = if limits.is_none() {
+            Method::Later
+        } else {
+            Method::Bound
+        };
         Self {
             shape,
             resolve: Rc::clone(&resolve),
@@ -140,11 +147,12 @@ impl Reading {
             decoder: None,
             most_bytes: 0,
             reader: Reader::new(),
-            walk: Walk::new(shape, None, resolve),
+            walk: Walk::new(shape, None, unknown, resolve),
             held: Vec::new(),
             together: BytesMut::new(),
             held_bytes: 0,
             again: None,
+            done: None,
             is_whole: false,
         }
     }
@@ -197,11 +205,14 @@ impl Reading {
         if self.again.is_some() && !self.read_again()? {
             return Ok(false);
         }
-        let count = self.count(self.rule());
+        let rule = self.rule();
+        let texts = self.walk.tally.texts();
+        let count = self.count(rule, &texts);
         let is_estimate = count.kind == Kind::Estimate;
         (self.limits)
-            .check(count.tokens, is_estimate, self.rule().context_tokens)
+            .check(count.tokens, is_estimate, rule.context_tokens)
             .map_err(Refusal::TooLong)?;
+        self.done = Some((count, texts));
         Ok(true)
     }
 
@@ -210,7 +221,10 @@ impl Reading {
     pub fn counted(mut self) -> (Counted, Vec<Bytes>) {
         self.put_together();
         let rule = self.rule();
-        let count = self.count(rule);
+        let (count, texts) = self.done.unwrap_or_else(|| {
+            let texts = self.walk.tally.texts();
+            (self.count(rule, &texts), texts)
+        });
         let seen = &self.walk.seen;
         let model: Box<[u8]> = self.walk.model.clone().unwrap_or_default().into();
         let is_learnt = matches!(rule.tokenizer, Tokenizer::Estimate(_));
@@ -219,7 +233,7 @@ impl Reading {
             Learn::new(
                 Arc::clone(&self.rules.calibration),
                 model.clone(),
-                self.walk.tally.texts().uncalibrated,
+                texts.uncalibrated,
                 count.parts.framing,
             )
         });
@@ -260,16 +274,15 @@ impl Reading {
 
     /// Whether what has come so far is too long already.
     fn check(&self) -> Result<(), Refusal> {
-        if self.limits.is_none() {
-            return Ok(());
-        }
         if self.walk.tally.is_bound() {
+            if self.limits.is_none() {
+                return Ok(());
+            }
             let tokens = self.walk.tally.at_least();
             return (self.limits.check(tokens, false, None)).map_err(Refusal::TooLong);
         }
         let rule = self.rule();
-        if self.limits.key.is_none() && self.limits.node.is_none() && rule.context_tokens.is_none()
-        {
+        if self.limits.is_none() && rule.context_tokens.is_none() {
             return Ok(());
         }
         let is_estimate = self.is_estimate(rule);
@@ -309,7 +322,7 @@ impl Reading {
         self.put_together();
         // Without a name it is nobody's model, for which there is a rule too.
         let model = Some(self.walk.model.take().unwrap_or_default());
-        self.walk = Walk::new(self.shape, model, Rc::clone(&self.resolve));
+        self.walk = Walk::new(self.shape, model, Method::Later, Rc::clone(&self.resolve));
         self.reader = Reader::new();
         if self.most_bytes > 0 {
             self.decoder = Some(Decoder::gzip(self.most_bytes));
@@ -362,14 +375,7 @@ impl Reading {
             || self.walk.seen.estimated
     }
 
-    fn count(&self, rule: &Model) -> Count {
-        let Texts {
-            parts: texts,
-            tokens,
-            low,
-            high,
-            ..
-        } = self.walk.tally.texts();
+    fn count(&self, rule: &Model, texts: &Texts) -> Count {
         let framing = self.framing(rule);
         let [pictures_low, pictures, pictures_high] = self.walk.seen.pictures;
         let kind = if self.is_estimate(rule) {
@@ -378,12 +384,12 @@ impl Reading {
             Kind::Exact
         };
         Count {
-            tokens: tokens + pictures + framing,
+            tokens: texts.tokens + pictures + framing,
             kind,
-            low: low + pictures_low + framing,
-            high: high + pictures_high + framing,
+            low: texts.low + pictures_low + framing,
+            high: texts.high + pictures_high + framing,
             parts: Parts {
-                texts,
+                texts: texts.parts,
                 pictures,
                 framing,
             },

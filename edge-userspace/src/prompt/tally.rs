@@ -5,7 +5,7 @@
 
 use super::place::Part;
 use crate::tokens::estimate::calibrate::Ratio;
-use crate::tokens::estimate::{Estimator, Features, Scan};
+use crate::tokens::estimate::{Estimator, Features, Scan, lower_bound};
 use crate::tokens::{Counter, Text};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,6 +13,8 @@ use std::rc::Rc;
 /// How texts are counted.
 #[derive(Clone)]
 pub(super) enum Method {
+    /// The model is not known yet, and nothing depends on how long the prompt is at least.
+    Later,
     /// The model is not known yet.
     Bound,
     /// By its vocabulary.
@@ -29,16 +31,22 @@ pub(super) struct Tally {
     method: Method,
     open: Option<Open>,
     /// Whole texts: their tokens, by part.
-    tokens: [u64; Part::ALL.len()],
+    tokens: [u64; PARTS],
     /// Of these, tokens of JSON that the upstream will write its own way.
     written: u64,
-    /// Whole texts: their features, by part; made when there are some.
-    features: [Option<Features>; Part::ALL.len()],
+    /// Texts that are scanned, by part; made when there are some.
+    scans: [Option<Scan>; PARTS],
+    /// How many texts the first of them has seen, where they make a bound.
+    scanned: u64,
+    /// Whole texts that were scanned by themselves.
+    features: [Option<Features>; PARTS],
     /// A text of which it is not known yet whether it is one.
     doubtful: Option<Whole>,
     /// Whether there has been a text.
     touched: bool,
 }
+
+const PARTS: usize = Part::ALL.len();
 
 /// A text that is whole.
 struct Whole {
@@ -65,15 +73,21 @@ pub(super) enum Sort {
 }
 
 enum Kind {
+    /// Counted exactly.
     Text(Text),
-    Scan(Scan),
+    /// Scanned by itself.
+    Scan(Box<Scan>),
+    /// Scanned after others by the part's scan.
+    Shared(usize),
+    /// Not looked at.
+    Nothing,
 }
 
 /// What has been counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Texts {
     /// By part.
-    pub(super) parts: [u64; Part::ALL.len()],
+    pub(super) parts: [u64; PARTS],
     pub(super) tokens: u64,
     pub(super) low: u64,
     pub(super) high: u64,
@@ -86,16 +100,19 @@ impl Tally {
         Self {
             method,
             open: None,
-            tokens: [0; Part::ALL.len()],
+            tokens: [0; PARTS],
             written: 0,
+            scans: std::array::from_fn(|_| None),
+            scanned: 0,
             features: std::array::from_fn(|_| None),
             doubtful: None,
             touched: false,
         }
     }
 
+    /// Whether the texts are not counted by the model's way.
     pub(super) fn is_bound(&self) -> bool {
-        matches!(self.method, Method::Bound)
+        matches!(self.method, Method::Bound | Method::Later)
     }
 
     pub(super) fn is_touched(&self) -> bool {
@@ -106,26 +123,32 @@ impl Tally {
     pub(super) fn begin(&mut self, part: Part, sort: Sort) {
         self.touched = true;
         let text = match &self.method {
+            Method::Later => Kind::Nothing,
             Method::Exact(counter) => Kind::Text(Text::new(&counter.borrow())),
-            Method::Bound | Method::Estimate { .. } => Kind::Scan(Scan::new()),
+            _ if sort == Sort::Doubtful => Kind::Scan(Box::default()),
+            // A bound is of all parts together.
+            Method::Bound => Kind::Shared(0),
+            Method::Estimate { .. } => Kind::Shared(part as usize),
         };
+        if let Kind::Shared(at) = text {
+            self.scans[at].get_or_insert_default();
+        }
         self.open = Some(Open { part, sort, text });
     }
 
     /// It goes on.
     pub(super) fn push(&mut self, piece: &[u8]) {
-        match (&mut self.open, &self.method) {
-            (Some(open), Method::Exact(counter)) => {
-                if let Kind::Text(text) = &mut open.text {
-                    text.push(&mut counter.borrow_mut(), piece);
-                }
+        match (self.open.as_mut().map(|open| &mut open.text), &self.method) {
+            (Some(Kind::Text(text)), Method::Exact(counter)) => {
+                text.push(&mut counter.borrow_mut(), piece);
             }
-            (Some(open), _) => {
-                if let Kind::Scan(scan) = &mut open.text {
+            (Some(Kind::Scan(scan)), _) => scan.push(piece),
+            (Some(Kind::Shared(at)), _) => {
+                if let Some(scan) = &mut self.scans[*at] {
                     scan.push(piece);
                 }
             }
-            (None, _) => {}
+            (Some(Kind::Text(_) | Kind::Nothing) | None, _) => {}
         }
     }
 
@@ -143,9 +166,18 @@ impl Tally {
             (Kind::Text(text), Method::Exact(counter)) => {
                 whole.tokens = text.finish(&mut counter.borrow_mut());
             }
-            (Kind::Scan(scan), Method::Bound) => whole.tokens = bound_of_one(&scan),
+            (Kind::Scan(scan), Method::Bound) => {
+                whole.tokens = lower_bound(&scan.finish()).saturating_sub(1);
+            }
             (Kind::Scan(scan), _) => whole.features = Some(scan.finish()),
-            (Kind::Text(_), _) => {}
+            (Kind::Shared(at), _) => {
+                if let Some(scan) = &mut self.scans[at] {
+                    scan.end_text();
+                }
+                self.scanned += 1;
+                return;
+            }
+            (Kind::Text(_) | Kind::Nothing, _) => return,
         }
         match open.sort {
             Sort::Plain => self.add(whole),
@@ -182,18 +214,20 @@ impl Tally {
     /// As many tokens as there are so far, the open text included.
     pub(super) fn at_least(&self) -> u64 {
         let whole: u64 = self.tokens.iter().sum();
-        let open = (self.open.as_ref()).filter(|open| open.sort != Sort::Doubtful);
-        match (&self.method, open.map(|open| &open.text)) {
-            (Method::Estimate { estimator, ratio }, open) => {
-                let mut features = self.all_features();
-                if let Some(Kind::Scan(scan)) = open {
-                    features += &scan.so_far();
-                }
-                ratio.apply(estimator.estimate(&features)).tokens
+        match (&self.method, &self.open) {
+            (Method::Estimate { estimator, ratio }, _) => {
+                ratio.apply(estimator.estimate(&self.all_features())).tokens
             }
-            (Method::Bound, Some(Kind::Scan(scan))) => whole + bound_of_one(scan),
-            (Method::Exact(_), Some(Kind::Text(text))) => whole + text.at_least(),
-            _ => whole,
+            (Method::Bound, _) => {
+                let scanned = self.scans[0].as_ref().map_or(0, Scan::at_least);
+                // A text that follows another may share its first token with it.
+                whole + scanned.saturating_sub(self.scanned + 1)
+            }
+            (Method::Exact(_), Some(open)) if open.sort != Sort::Doubtful => match &open.text {
+                Kind::Text(text) => whole + text.at_least(),
+                _ => whole,
+            },
+            (Method::Exact(_) | Method::Later, _) => whole,
         }
     }
 
@@ -210,14 +244,14 @@ impl Tally {
                 uncalibrated: tokens,
             };
         };
-        let part = |features: &Option<Features>| {
-            let estimate = |features| ratio.apply(estimator.estimate(features)).tokens;
-            features.as_ref().map_or(0, estimate)
+        let part = |part: usize| {
+            let estimate = |features| ratio.apply(estimator.estimate(&features)).tokens;
+            self.features_of(part).map_or(0, estimate)
         };
         let uncalibrated = estimator.estimate(&self.all_features());
         let all = ratio.apply(uncalibrated);
         Texts {
-            parts: self.features.each_ref().map(part),
+            parts: std::array::from_fn(part),
             tokens: all.tokens,
             low: all.low,
             high: all.high,
@@ -225,16 +259,23 @@ impl Tally {
         }
     }
 
+    fn features_of(&self, part: usize) -> Option<Features> {
+        let scanned = self.scans[part].as_ref().map(Scan::so_far);
+        match (scanned, &self.features[part]) {
+            (Some(mut sum), Some(more)) => {
+                sum += more;
+                Some(sum)
+            }
+            (scanned, alone) => scanned.or_else(|| alone.clone()),
+        }
+    }
+
     fn all_features(&self) -> Features {
-        let mut all = Features::default();
-        for features in self.features.iter().flatten() {
-            all += features;
+        let mut parts = (0..PARTS).filter_map(|part| self.features_of(part));
+        let mut all = parts.next().unwrap_or_default();
+        for features in parts {
+            all += &features;
         }
         all
     }
-}
-
-/// A text that follows another may share its first token with it, so one is left out.
-fn bound_of_one(scan: &Scan) -> u64 {
-    scan.at_least().saturating_sub(1)
 }

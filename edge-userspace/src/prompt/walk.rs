@@ -110,8 +110,14 @@ struct Picture {
 
 impl Walk {
     /// Goes to the beginning. The model is known when the request is read a second time.
-    pub(super) fn new(shape: Shape, model: Option<Vec<u8>>, resolve: Resolve) -> Self {
-        let method = model.as_deref().map_or(Method::Bound, &*resolve);
+    /// Until it is, texts are counted in the way `unknown`.
+    pub(super) fn new(
+        shape: Shape,
+        model: Option<Vec<u8>>,
+        unknown: Method,
+        resolve: Resolve,
+    ) -> Self {
+        let method = model.as_deref().map_or(unknown, &*resolve);
         Self {
             shape,
             places: Vec::with_capacity(16),

@@ -100,6 +100,8 @@ async fn in_the_middle_of_its_own_body() {
     }
     let requests = world.model.stats().figures().requests;
     assert_eq!(requests, 0, "a request goes upstream when it is whole");
+    let left = world.metrics.streams.get(StreamEnd::ClientLeftBeforeHead);
+    assert_eq!(left, WAYS.len() as u64);
 }
 
 /// A listener whose queue is full: to connect to it takes for ever.

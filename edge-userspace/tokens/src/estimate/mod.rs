@@ -186,10 +186,18 @@ impl Scan {
     /// The text is all there.
     #[must_use]
     pub fn finish(mut self) -> Features {
+        self.end_text();
+        self.features
+    }
+
+    /// The text is all there, and what is pushed from now on is another one. The features are
+    /// those of both texts, each scanned by itself.
+    pub fn end_text(&mut self) {
         let pending = self.pending;
         self.counted(&pending[..self.pending_bytes]);
+        self.pending_bytes = 0;
         self.end_block();
-        self.features
+        self.carry = Masks::START;
     }
 
     /// The features of what is there already, but for up to 63 bytes that are not counted yet.

@@ -146,6 +146,21 @@ proptest! {
     }
 
     #[test]
+    fn one_scan_of_several_texts_is_the_sum_of_theirs(several in prop::collection::vec(texts(), 0..6)) {
+        for isa in Isa::available() {
+            let mut scan = Scan::with_isa(isa).unwrap();
+            let mut sum = Features::new();
+            for text in &several {
+                scan.push(text);
+                scan.end_text();
+                sum += &Features::of(text);
+                prop_assert!(scan.so_far() == sum, "{}", isa);
+                prop_assert_eq!(scan.at_least(), lower_bound(&sum));
+            }
+        }
+    }
+
+    #[test]
     fn no_pattern_has_fewer_pieces_than_the_lower_bound(text in texts()) {
         let text = String::from_utf8_lossy(&text).into_owned();
         let least = lower_bound(&Features::of(text.as_bytes()));
