@@ -82,6 +82,7 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
     };
     figure("aggregate", mixture(|it| it.bias));
     figure("worst_reweighting", worst(|it| it.bias));
+    figure("worst_of_halved_or_doubled", worst_reweighted(&all, 2.0));
     figure("median", quantile(&every(|it| &it.each), 0.5));
     figure("p90", quantile(&every(|it| &it.each), 0.9));
     figure("p99", quantile(&every(|it| &it.each), 0.99));
@@ -99,6 +100,28 @@ pub(crate) fn print(corpora: &Corpora, rows: &Rows, weights: &Weights, split: Sp
         "bytes_times_constant.median",
         quantile(&every(|it| &it.bytes_each), 0.5),
     );
+}
+
+/// The largest error, either way, of the mixtures in which each category has between its
+/// declared share divided by `factor` and its share times `factor`.
+fn worst_reweighted(all: &[Errors], factor: f64) -> f64 {
+    let mut parts: Vec<(f64, f64)> = all.iter().map(|it| (it.bias, it.per_mille)).collect();
+    parts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    // The extreme has the most of all on one side of some bias, and the least of the rest.
+    let error = |cut: usize, below: f64, above: f64| {
+        let share = |i: usize| parts[i].1 * if i < cut { below } else { above };
+        let sum: f64 = (0..parts.len()).map(share).sum();
+        let off: f64 = (0..parts.len()).map(|i| share(i) * parts[i].0).sum();
+        (off / sum).abs()
+    };
+    (0..=parts.len())
+        .flat_map(|cut| {
+            [
+                error(cut, factor, 1.0 / factor),
+                error(cut, 1.0 / factor, factor),
+            ]
+        })
+        .fold(0.0, f64::max)
 }
 
 fn of(
