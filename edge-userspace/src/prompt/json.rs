@@ -5,12 +5,16 @@
 //! looked at, so `1e999` is one; a number of more than [`MAX_NUMBER_BYTES`] and a key of more
 //! than [`MAX_KEY_BYTES`] are refused. Not here: what keys mean ([`super`]).
 
+mod error;
+mod number;
 mod string;
 #[cfg(test)]
 mod tests;
 mod utf8;
 
-use std::fmt;
+pub use error::{Duplicate, Error, Wrong};
+
+use number::Number;
 use string::Strings;
 use utf8::Utf8;
 
@@ -75,62 +79,6 @@ impl Literal {
     }
 }
 
-/// A key that came twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Duplicate(pub &'static str);
-
-/// Where the text is wrong, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at byte {at}")]
-pub struct Error {
-    /// Bytes before the place.
-    pub at: u64,
-    /// What is wrong.
-    pub what: Wrong,
-}
-
-/// What is wrong with a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// Something else should stand there.
-    Expected(&'static str),
-    /// It ends too early.
-    Ends,
-    /// It goes on after the value.
-    GoesOn,
-    /// A control character in a string.
-    Control,
-    /// A backslash with nothing that may follow it.
-    Escape,
-    /// Not UTF-8.
-    Utf8,
-    /// More than [`MAX_DEPTH`].
-    Depth,
-    /// A key of more than [`MAX_KEY_BYTES`].
-    KeyLength,
-    /// A number of more than [`MAX_NUMBER_BYTES`].
-    NumberLength,
-    /// A key that must not come again.
-    Duplicate(&'static str),
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expected(what) => write!(f, "expected {what}"),
-            Self::Ends => f.write_str("the JSON ends too early"),
-            Self::GoesOn => f.write_str("the JSON goes on after its end"),
-            Self::Control => f.write_str("a control character in a string, not escaped"),
-            Self::Escape => f.write_str("no such escape in a string"),
-            Self::Utf8 => f.write_str("not UTF-8"),
-            Self::Depth => write!(f, "more than {MAX_DEPTH} objects and arrays in each other"),
-            Self::KeyLength => write!(f, "a key of more than {MAX_KEY_BYTES} bytes"),
-            Self::NumberLength => write!(f, "a number of more than {MAX_NUMBER_BYTES} bytes"),
-            Self::Duplicate(name) => write!(f, "{name} stands there twice"),
-        }
-    }
-}
-
 /// The reader of one text.
 #[derive(Debug)]
 pub struct Reader {
@@ -165,20 +113,6 @@ enum State {
     Number(Number),
     /// A word, of which so many bytes have come.
     Word(Literal, u8),
-}
-
-/// Where in a number (RFC 8259 section 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
-    Minus,
-    /// A zero at its beginning.
-    Zero,
-    Whole,
-    Point,
-    Fraction,
-    E,
-    Sign,
-    Exponent,
 }
 
 impl Default for Reader {
@@ -473,28 +407,5 @@ impl Reader {
 
     fn in_object(&self) -> bool {
         self.depth > 0 && self.objects & 1 == 1
-    }
-}
-
-impl Number {
-    /// After one byte more; `None` when the number cannot go on with it.
-    fn next(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Minus, b'0') => Self::Zero,
-            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Self::Whole,
-            (Self::Zero | Self::Whole, b'.') => Self::Point,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::E,
-            (Self::E, b'+' | b'-') => Self::Sign,
-            (Self::E | Self::Sign | Self::Exponent, b'0'..=b'9') => Self::Exponent,
-            _ => return None,
-        })
-    }
-
-    fn may_end(self) -> bool {
-        matches!(
-            self,
-            Self::Zero | Self::Whole | Self::Fraction | Self::Exponent
-        )
     }
 }

@@ -1,21 +1,20 @@
 //! Walks through a request while it is read, and gives each value to whom it belongs.
 
-use super::image::{ChatImages, MESSAGES_MOST, Media, Probe, messages_tokens};
+mod media;
+mod short;
+
+use super::image::{Media, Probe};
 use super::json::{Duplicate, Literal, Visit};
 use super::place::{Meaning, Place, Use};
 use super::tally::{Method, Sort, Tally};
 use super::{chat, messages};
+use short::Short;
 use std::rc::Rc;
 
 /// Longest model name that is looked at, bytes; a longer one is nobody's.
 const MAX_MODEL_BYTES: usize = 256;
 /// Longest other short text that is looked at.
 const SHORT_BYTES: usize = 32;
-/// What a PDF counts, of which only the size is known: Anthropic publishes 1,500 to 3,000
-/// tokens a page; how many bytes a page has is our own assumption.
-const PDF_PAGE_TOKENS: [u64; 3] = [1500, 2250, 3000];
-const PDF_PAGE_BYTES: u64 = 75_000;
-
 /// Keys of the request itself that must not come twice: what the edge looks at, and what the
 /// upstream goes by, must be the same.
 const OWNED: [&str; 6] = [
@@ -210,62 +209,6 @@ impl Walk {
         self.key.clear();
     }
 
-    fn end_block(&mut self) {
-        let Some(block) = self.blocks.pop() else {
-            return;
-        };
-        if block.elsewhere > 0 {
-            self.seen.estimated = true;
-            let [low, about, high] = if block.is_document {
-                PDF_PAGE_TOKENS
-            } else {
-                // Most pictures are scaled down to about the most.
-                [1, MESSAGES_MOST, MESSAGES_MOST]
-            };
-            self.add_picture([low, about, high].map(|tokens| tokens * block.elsewhere));
-        }
-    }
-
-    fn end_picture(&mut self) {
-        let picture = std::mem::take(&mut self.picture);
-        if !picture.is_there {
-            return;
-        }
-        let images = ChatImages::of(&String::from_utf8_lossy(
-            self.model.as_deref().unwrap_or_default(),
-        ));
-        match picture.media {
-            Some(Media::Picture(size)) => {
-                let tokens = images.tokens(size, picture.low);
-                self.add_picture([tokens; 3]);
-            }
-            _ if picture.low && matches!(images, ChatImages::Tiles { .. }) => {
-                let ChatImages::Tiles { base, .. } = images else {
-                    return;
-                };
-                self.add_picture([base; 3]);
-            }
-            _ => {
-                // A square of 1024 pixels is the guide's own example.
-                let about = images.tokens(
-                    super::image::Size {
-                        width: 1024,
-                        height: 1024,
-                    },
-                    false,
-                );
-                self.seen.estimated = true;
-                self.add_picture([1, about, images.most()]);
-            }
-        }
-    }
-
-    fn add_picture(&mut self, tokens: [u64; 3]) {
-        for (sum, tokens) in self.seen.pictures.iter_mut().zip(tokens) {
-            *sum = sum.saturating_add(tokens);
-        }
-    }
-
     fn begin_use(&mut self, used: Use) {
         match used {
             Use::Text(part) | Use::Name(part) => {
@@ -314,24 +257,6 @@ impl Walk {
         }
     }
 
-    /// Of a `data:` URL what is behind the comma is probed.
-    fn picture_url(&mut self, piece: &[u8]) {
-        if self.data_bytes > 0 {
-            self.probe.push(piece);
-            return;
-        }
-        match memchr::memchr(b',', piece) {
-            Some(comma) => {
-                self.short.push(&piece[..comma]);
-                if self.short.start().starts_with(b"data:") {
-                    self.data_bytes = 1;
-                    self.probe.push(&piece[comma + 1..]);
-                }
-            }
-            None => self.short.push(piece),
-        }
-    }
-
     fn end_use(&mut self, used: Use) -> Result<(), Duplicate> {
         match used {
             Use::Text(_) | Use::Name(_) => self.tally.end(),
@@ -368,60 +293,6 @@ impl Walk {
             Use::Nothing => {}
         }
         Ok(())
-    }
-
-    /// Whether the source that is being read is base64, as far as its type has come.
-    fn source(&self) -> Option<bool> {
-        self.blocks.last().and_then(|block| block.source)
-    }
-
-    fn end_data(&mut self) {
-        self.tally.end();
-        match self.source() {
-            Some(true) => self.add_media(self.probe.media(), self.data_bytes),
-            Some(false) => {}
-            None => {
-                let data = Some((self.probe.media(), self.data_bytes));
-                if let Some(block) = self.blocks.last_mut() {
-                    block.data = data;
-                }
-            }
-        }
-    }
-
-    /// What came before its type is settled now.
-    fn end_source(&mut self) {
-        let is_base64 = self.source();
-        let data = self.blocks.last_mut().and_then(|block| block.data.take());
-        let Some((media, bytes)) = data else {
-            return;
-        };
-        if is_base64 == Some(true) || (is_base64.is_none() && media.is_some()) {
-            self.tally.settle(false);
-            self.add_media(media, bytes);
-        } else if media.is_some() {
-            // A text that begins as a picture does was not counted: no byte is more than a
-            // token.
-            self.seen.estimated = true;
-            self.add_picture([1, bytes, bytes]);
-        } else {
-            self.tally.settle(true);
-        }
-    }
-
-    fn add_media(&mut self, media: Option<Media>, base64_bytes: u64) {
-        match media {
-            Some(Media::Picture(size)) => self.add_picture([messages_tokens(size); 3]),
-            Some(Media::Pdf) => {
-                let pages = (base64_bytes / 4 * 3).div_ceil(PDF_PAGE_BYTES).max(1);
-                self.seen.estimated = true;
-                self.add_picture(PDF_PAGE_TOKENS.map(|tokens| tokens * pages));
-            }
-            None => {
-                self.seen.estimated = true;
-                self.add_picture([1, MESSAGES_MOST, MESSAGES_MOST]);
-            }
-        }
     }
 
     fn end_model(&mut self) {
@@ -547,45 +418,5 @@ impl Visit for Walk {
         if self.in_json() {
             self.json_value(literal.text().as_bytes());
         }
-    }
-}
-
-/// The beginning of a short text.
-#[derive(Clone, Debug)]
-struct Short<const N: usize> {
-    bytes: [u8; N],
-    /// One more than `N`: it is longer.
-    length: usize,
-}
-
-impl<const N: usize> Default for Short<N> {
-    fn default() -> Self {
-        Self {
-            bytes: [0; N],
-            length: 0,
-        }
-    }
-}
-
-impl<const N: usize> Short<N> {
-    fn clear(&mut self) {
-        self.length = 0;
-    }
-
-    fn push(&mut self, piece: &[u8]) {
-        let from = self.length.min(N);
-        let taken = piece.len().min(N - from);
-        self.bytes[from..from + taken].copy_from_slice(&piece[..taken]);
-        self.length = (self.length + piece.len()).min(N + 1);
-    }
-
-    /// The text; empty when it is too long.
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
-    }
-
-    /// Its beginning, however long it is.
-    fn start(&self) -> &[u8] {
-        &self.bytes[..self.length.min(N)]
     }
 }
