@@ -1,7 +1,8 @@
 //! How fast tokens are counted: exactly and as an estimate, with every set of instructions
 //! that this machine has, beside other tokenizers, warm and cold.
 //!
-//! Everything runs on one core, in one run, in turn. Counts are compared before anything is
+//! Everything runs on one core, in one run, in turn, and is timed by what its process takes
+//! of the processor. Counts are compared before anything is
 //! timed. `tokens.ratio.*` says how many times as long a peer takes (more is better for
 //! us), as the median of the rounds' ratios; `vs_gigatoken` is its `encode` and the length
 //! of what that gives, timed inside its Python process; `vs_gigatoken_without_ids` the same
@@ -37,6 +38,8 @@ mod ratios;
 mod reference;
 #[path = "tokens/speed.rs"]
 mod speed;
+#[path = "tokens/summary.rs"]
+mod summary;
 #[path = "tokens/texts.rs"]
 mod texts;
 
@@ -44,6 +47,7 @@ use edge_userspace::tokens::{Isa, Vocabulary};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
+use summary::Summary;
 
 /// How much.
 #[derive(Clone, Copy)]
@@ -145,21 +149,29 @@ fn main() -> ExitCode {
     if let Some(corpus) = corpora.first() {
         ceilings::run(&corpus.text, &SIZES[2..4], effort);
     }
+    let mut summaries = Vec::new();
     for vocabulary in Vocabulary::EMBEDDED {
         println!("-- {vocabulary} after {:.0?}", began.elapsed());
-        ratios::run(vocabulary, &corpora, effort);
-        cold::run(vocabulary, &corpora, SIZES[1], effort);
-        cold::run(vocabulary, &corpora, SIZES[3], effort);
+        let mut summary = Summary::default();
+        let embedded = ours::vocabulary(vocabulary);
+        let normal: Vec<_> = corpora.iter().map(|it| it.normal(&embedded)).collect();
+        ratios::run(vocabulary, &normal, effort, &mut summary);
+        cold::run(vocabulary, &normal, SIZES[1], effort, &mut summary);
+        cold::run(vocabulary, &normal, SIZES[3], effort, &mut summary);
         speed::exact(vocabulary, &corpora, sizes, effort);
         speed::adversarial(vocabulary, &hard, "1mb", effort);
         speed::estimate(vocabulary, &corpora, sizes, effort);
         memory::run(vocabulary, effort.memory_bytes);
+        summaries.push((vocabulary, summary));
     }
     if is_full {
         println!("-- errors of the estimate after {:.0?}", began.elapsed());
         if let Err(why) = fit::errors(&reference::corpora::folder()) {
             println!("SKIPPED tokens.estimate.error_pct.*: {why}");
         }
+    }
+    for (vocabulary, summary) in summaries {
+        summary.print(vocabulary);
     }
     println!("done in {:.0?}", began.elapsed());
     ExitCode::SUCCESS

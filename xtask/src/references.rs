@@ -52,7 +52,26 @@ pub(crate) fn install() -> anyhow::Result<()> {
         let (from, to) = (assets.join(name), folder.join("ranks").join(name));
         std::fs::copy(&from, &to).with_context(|| from.display().to_string())?;
     }
+    claude(&folder)?;
     corpora()
+}
+
+/// Claude-2's tokens out of the npm package as a rank file, for who reads no other. Its ranks
+/// begin at 5 there; here, since some want them without a gap, at 0, in the same order.
+fn claude(folder: &Path) -> anyhow::Result<()> {
+    let source = folder.join("npm/node_modules/@anthropic-ai/tokenizer/claude.json");
+    let read = || -> anyhow::Result<String> {
+        let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&source)?)?;
+        let ranks = said["bpe_ranks"].as_str().context("it has no bpe_ranks")?;
+        // A mark and the first rank stand before the tokens.
+        let tokens = ranks.split(' ').skip(2).enumerate();
+        Ok(tokens
+            .map(|(rank, token)| format!("{token} {rank}\n"))
+            .collect())
+    };
+    let ranks = read().with_context(|| source.display().to_string())?;
+    let file = folder.join("ranks/claude-2.tiktoken");
+    std::fs::write(&file, ranks).with_context(|| file.display().to_string())
 }
 
 /// What is there; or what is not.

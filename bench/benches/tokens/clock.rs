@@ -1,8 +1,11 @@
-//! How time is taken: on one core, everything warm, in nanoseconds.
+//! How time is taken: on one core, in nanoseconds of the processor, of this process alone.
+//! On a machine that does nothing else that is the time on the wall; on another, what others
+//! take meanwhile is not in it.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use std::time::{Duration, Instant};
+use rustix::time::ClockId;
+use std::time::Duration;
 
 /// Binds this process, and those that it starts, to the last core that it may use; its
 /// number.
@@ -18,9 +21,26 @@ pub(crate) fn one_core() -> Result<usize, String> {
     Ok(core)
 }
 
+/// A point in the processor's time.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let now = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+        let (s, ns) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+        Self(Duration::from_secs(s) + Duration::from_nanos(ns))
+    }
+
+    /// What this process has taken since.
+    pub(crate) fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
+    }
+}
+
 /// Nanoseconds of one call of `work`, the mean over at least `least`, and one call.
 pub(crate) fn mean_ns(least: Duration, mut work: impl FnMut()) -> f64 {
-    let began = Instant::now();
+    let began = Moment::now();
     let mut calls = 0_u32;
     loop {
         work();
@@ -34,7 +54,7 @@ pub(crate) fn mean_ns(least: Duration, mut work: impl FnMut()) -> f64 {
 
 /// Nanoseconds of one call of `work`, over so many.
 pub(crate) fn passes_ns(passes: u32, mut work: impl FnMut()) -> f64 {
-    let began = Instant::now();
+    let began = Moment::now();
     for _ in 0..passes {
         work();
     }

@@ -4,6 +4,7 @@
 use crate::Effort;
 use crate::clock::mb_s;
 use crate::peers::{Contender, contenders, ours_name};
+use crate::summary::Summary;
 use crate::texts::Corpus;
 use bench::{figure, figure_exact, median};
 use edge_userspace::tokens::Isa;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 const PASSES: u32 = 3;
 
 /// Prints `tokens.ratio.*` and the speeds behind them.
-pub(crate) fn run(vocabulary: &str, corpora: &[Corpus], effort: Effort) {
+pub(crate) fn run(vocabulary: &str, corpora: &[Corpus], effort: Effort, summary: &mut Summary) {
     let (mut all, missing) = contenders(vocabulary);
     for why in missing {
         println!("SKIPPED tokens.ratio.{vocabulary}.*: {why}");
@@ -26,23 +27,12 @@ pub(crate) fn run(vocabulary: &str, corpora: &[Corpus], effort: Effort) {
     for (index, corpus) in corpora.iter().enumerate() {
         let expected = all[0].count(index).expect("ours runs");
         assert!(expected > 0, "{}: no token", corpus.name);
-        let mut equal: Vec<&mut Box<dyn Contender>> = Vec::new();
         for contender in &mut all {
             let count = contender.count(index).expect("a contender that runs");
-            if contender.name().starts_with("edge") || vocabulary != "claude-2" {
-                let (name, corpus) = (contender.name(), corpus.name);
-                assert_eq!(count, expected, "{vocabulary} {corpus}: {name}");
-            } else if count != expected {
-                println!(
-                    "SKIPPED tokens.ratio.{vocabulary}.{}.vs_{}: it counts {count}, not {expected}: it does not normalise",
-                    corpus.name,
-                    contender.name()
-                );
-                continue;
-            }
-            equal.push(contender);
+            let (name, corpus) = (contender.name(), corpus.name);
+            assert_eq!(count, expected, "{vocabulary} {corpus}: {name}");
         }
-        compare(vocabulary, corpus, index, &mut equal, effort);
+        compare(vocabulary, corpus, index, &mut all, effort, summary);
     }
 }
 
@@ -50,8 +40,9 @@ fn compare(
     vocabulary: &str,
     corpus: &Corpus,
     index: usize,
-    all: &mut [&mut Box<dyn Contender>],
+    all: &mut [Box<dyn Contender>],
     effort: Effort,
+    summary: &mut Summary,
 ) {
     let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for round in 0..effort.rounds {
@@ -71,7 +62,11 @@ fn compare(
         }
     }
     let (name, bytes) = (corpus.name, corpus.text.len());
-    let best = ours_name(Isa::best());
+    let isas: Vec<Isa> = Isa::available().collect();
+    for isa in isas.iter().rev() {
+        let speed = mb_s(bytes, median(samples[&ours_name(*isa)].clone()));
+        summary.put(name, &format!("{isa}, MB/s"), speed);
+    }
     for (contender, ns) in &samples {
         let speed = mb_s(bytes, median(ns.clone()));
         figure(
@@ -82,19 +77,21 @@ fn compare(
         if contender.starts_with("edge") {
             continue;
         }
-        let ratio = ratio(ns, &samples[&best]);
-        figure_exact(
-            &format!("tokens.ratio.{vocabulary}.{name}.vs_{contender}"),
-            ratio,
-            "times",
-        );
-        for isa in Isa::available().filter(|isa| *isa != Isa::best()) {
-            let ratio = self::ratio(ns, &samples[&ours_name(isa)]);
+        for isa in isas.iter().rev() {
+            let ratio = ratio(ns, &samples[&ours_name(*isa)]);
+            let of = match *isa == Isa::best() {
+                true => String::new(),
+                false => format!("{isa}."),
+            };
             figure_exact(
-                &format!("tokens.ratio.{vocabulary}.{name}.{isa}.vs_{contender}"),
+                &format!("tokens.ratio.{vocabulary}.{name}.{of}vs_{contender}"),
                 ratio,
                 "times",
             );
+            if contender != "gigatoken_list" {
+                let column = format!("{isa} / {}", contender.replace('_', " "));
+                summary.put(name, &column, ratio);
+            }
         }
     }
     if let (Some(with), Some(without)) = (

@@ -2,6 +2,7 @@
 
 use crate::reference::corpora;
 use crate::reference::texts::{Random, start};
+use edge_userspace::tokens::Vocabulary;
 
 /// A kind of text.
 pub(crate) struct Corpus {
@@ -98,6 +99,13 @@ pub(crate) fn adversarial(bytes: usize) -> Vec<Corpus> {
 }
 
 impl Corpus {
+    /// The same in the normal form that a vocabulary's texts are brought into, so that those
+    /// count the same who leave that to others.
+    pub(crate) fn normal(&self, vocabulary: &Vocabulary) -> Self {
+        let text = vocabulary.normal_form().whole(&self.text).into_owned();
+        Self { text, ..*self }
+    }
+
     /// Distinct parts of about `bytes`, cut between characters; the whole again and again
     /// where it is shorter than one.
     pub(crate) fn parts(&self, bytes: usize) -> Vec<String> {
