@@ -73,6 +73,20 @@ fn chat_messages_count_as_published() {
     }
 }
 
+/// What is assumed to be around Claude's texts meets the example in Anthropic's documentation of
+/// token counting, which says 14.
+#[test]
+fn claudes_framing_meets_the_documented_example() {
+    let texts = ["You are a scientist", "Hello, Claude"];
+    let request = json!({
+        "model": "claude-sonnet-4-5",
+        "system": texts[0],
+        "messages": [{ "role": "user", "content": texts[1] }],
+    });
+    let framing = count(MESSAGES, &request).parts.framing;
+    assert_eq!(tokens("claude-2", &texts) + framing, 14);
+}
+
 /// One text in every place that counts, and traps in those that do not.
 #[test]
 fn everything_that_a_model_reads_counts_and_nothing_else() {
