@@ -104,6 +104,29 @@ fn long_texts_in_parts_count_the_same() {
     }
 }
 
+/// Behind punctuation and line ends slashes go on with a piece, and nothing else does.
+#[test]
+fn slashes_behind_line_ends_end_their_piece() {
+    for name in Vocabulary::EMBEDDED {
+        let vocabulary = Vocabulary::embedded(name).unwrap();
+        for isa in Isa::available() {
+            let mut counter = Counter::with_isa(&vocabulary, isa).unwrap();
+            for before in ["(\n", "!!\r\n", " (\n", "\u{2019}\n"] {
+                for length in 58..75 {
+                    for behind in ["*", "*/", "!", "\u{301}", "\n*/", "a"] {
+                        let text = format!("{before}{}{behind}", "/".repeat(length));
+                        assert_eq!(
+                            counter.count(text.as_bytes()),
+                            plain::count(&vocabulary, text.as_bytes()),
+                            "{name}, {isa}: {text:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn runs_without_an_end_count_the_same() {
     let runs = [

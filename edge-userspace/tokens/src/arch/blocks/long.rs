@@ -80,6 +80,8 @@ impl Run {
                 _ if A::CASED && bits & (LETTER | LOWER) == LOWER => continue,
                 _ if A::CASED && bits & LETTER != 0 => (bits & LOWER != 0).then_some(Self::Lower),
                 _ if bits & LETTER != 0 => Some(Self::Letters),
+                // Of slashes behind its line ends nothing but these go on.
+                _ if A::CASED && known.iter().any(|byte| matches!(byte, b'\r' | b'\n')) => None,
                 _ => (bits & (NUMBER | SPACE) == 0).then_some(Self::Rest),
             };
         }
