@@ -124,6 +124,28 @@ fn a_good_configuration_has_the_documented_defaults() {
         config.upstream.credential,
         config::Credential::Pass
     ));
+}
+
+#[test]
+fn models_are_counted_by_the_first_rule_that_means_them() {
+    let dir = surroundings();
+    let good = include_str!("configs/good.toml");
+    let prompt = r#"
+[prompt]
+max_tokens = 200_000
+
+[[prompt.models]]
+name = "in-house-1"
+tokenizer = "cl100k_base"
+per_request = 3
+per_message = 4
+context_tokens = 128_000
+
+[[prompt.models]]
+name = "in-house-*"
+tokenizer = "estimate"
+"#;
+    let config = load(dir.path(), &format!("{good}{prompt}")).unwrap();
     assert_eq!(config.prompt.max_tokens, 200_000);
     let models = &config.prompt.models;
     for (model, means) in [
