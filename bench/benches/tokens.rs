@@ -69,11 +69,11 @@ struct Effort {
 
 const FULL: Effort = Effort {
     corpus_bytes: 4 << 20,
-    rounds: 11,
-    slow_rounds: 3,
+    rounds: 9,
+    slow_rounds: 2,
     speed_rounds: 5,
     least: Duration::from_millis(3),
-    cold_rounds: 5,
+    cold_rounds: 3,
     adversarial_bytes: 1 << 20,
     memory_bytes: 1_000_000_000,
 };
