@@ -106,6 +106,11 @@ impl Corpus {
         Self { text, ..*self }
     }
 
+    /// Its first so many bytes, cut between characters.
+    pub(crate) fn start(&self, bytes: usize) -> &str {
+        start(&self.text, bytes)
+    }
+
     /// Distinct parts of about `bytes`, cut between characters; the whole again and again
     /// where it is shorter than one.
     pub(crate) fn parts(&self, bytes: usize) -> Vec<String> {
