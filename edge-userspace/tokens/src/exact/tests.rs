@@ -127,6 +127,45 @@ fn slashes_behind_line_ends_end_their_piece() {
     }
 }
 
+/// A character that is cut short by the next one, which goes on behind a block.
+#[test]
+fn what_is_no_utf8_at_the_end_of_a_block_counts_the_same() {
+    let befores = ["!", "word", " a", "1", "é", "\u{fffd}"];
+    let cuts = ["\u{e9}", "中", "😀", "\u{3d000}"];
+    let behinds = ["é and on", "中", "\u{fffd}!", "😀", "a", "\u{3000}"];
+    for name in Vocabulary::EMBEDDED {
+        let vocabulary = Vocabulary::embedded(name).unwrap();
+        let counters = Isa::available().map(|isa| Counter::with_isa(&vocabulary, isa).unwrap());
+        let mut counters: Vec<_> = counters.collect();
+        let mut check = |text: &[u8]| {
+            let tokens = plain::count(&vocabulary, text);
+            for counter in &mut counters {
+                let isa = counter.isa();
+                assert_eq!(
+                    counter.count(text),
+                    tokens,
+                    "{name}, {isa}: {}",
+                    text.escape_ascii()
+                );
+            }
+        };
+        for (before, cut) in befores
+            .iter()
+            .flat_map(|before| cuts.map(|cut| (before, cut)))
+        {
+            for length in (55..66).chain(120..130) {
+                for kept in 1..cut.len() {
+                    for behind in behinds {
+                        let before = before.repeat(length);
+                        let before = &before.as_bytes()[before.len() - length..];
+                        check(&[before, &cut.as_bytes()[..kept], behind.as_bytes()].concat());
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn runs_without_an_end_count_the_same() {
     let runs = [

@@ -59,11 +59,13 @@ impl Wide {
         let expected = (lead << 1) | (three << 2) | (four << 3);
         let mut inside = inside;
         let mut broken = false;
+        let mut known = !0;
         if !ends {
             let parted = (lead & (1 << 63)) | (three & (3 << 62)) | (four & (7 << 61));
             inside &= below_lowest(parted);
+            // With the first byte of the one that is parted: it continues nothing either.
+            known = inside << 1 | 1;
         }
-        let known = if ends { !0 } else { inside };
         let wrong = (expected ^ continuation) & known;
         if wrong != 0 {
             // A byte that continues nothing, or behind a character that is not continued.
