@@ -242,8 +242,20 @@ mod tests {
         );
         // Less room than the file has models; a file that is broken.
         assert_eq!(Calibration::new(0, Some(path.clone())).learnt(), []);
-        std::fs::write(&path, "{").unwrap();
-        assert!(file::read(&path).is_err());
+        for (broken, is_read) in [
+            ("{", false),
+            (
+                r#"{"version":1,"written_at_s":18446744073709551615,"models":{}}"#,
+                true,
+            ),
+            (
+                r#"{"version":1,"written_at_s":9999999999,"models":{"m":[1,1,0,0,1e999]}}"#,
+                false,
+            ),
+        ] {
+            std::fs::write(&path, broken).unwrap();
+            assert_eq!(file::read(&path).is_ok(), is_read, "{broken}");
+        }
         assert_eq!(Calibration::new(8, Some(path)).learnt(), []);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::place::Part;
 use crate::tokens::estimate::calibrate::Ratio;
-use crate::tokens::estimate::{Estimator, Features, Scan, lower_bound};
+use crate::tokens::estimate::{BLOCK_BYTES, Estimator, Features, Scan, lower_bound};
 use crate::tokens::{Counter, Text};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -211,12 +211,15 @@ impl Tally {
         }
     }
 
-    /// As many tokens as there are so far, the open text included.
+    /// As many tokens as there are so far, the open text included; of an estimate what it will
+    /// not fall below when more comes.
     pub(super) fn at_least(&self) -> u64 {
         let whole: u64 = self.tokens.iter().sum();
         match (&self.method, &self.open) {
             (Method::Estimate { estimator, ratio }, _) => {
-                ratio.apply(estimator.estimate(&self.all_features())).tokens
+                let so_far = ratio.apply(estimator.estimate(&self.all_features())).tokens;
+                // What follows may show a stretch to be of another kind, with fewer tokens.
+                (so_far - so_far / 8).saturating_sub(BLOCK_BYTES as u64)
             }
             (Method::Bound, _) => {
                 let scanned = self.scans[0].as_ref().map_or(0, Scan::at_least);

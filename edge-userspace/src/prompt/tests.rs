@@ -385,6 +385,46 @@ fn a_limit_is_the_longest_that_passes() {
     );
 }
 
+/// An estimate of a beginning may be more than that of the whole.
+#[test]
+fn an_estimate_refuses_what_is_too_long_in_the_end_and_nothing_else() {
+    let words = [
+        "==",
+        "{}[]();",
+        "12345",
+        " 99.5, ",
+        "     ",
+        "привет ",
+        "AbC9xQ2",
+        "a ",
+    ];
+    for (one, other) in words.iter().flat_map(|one| words.map(|other| (one, other))) {
+        for (times, size) in [(50, 60), (50, 500), (300, 800), (1500, 1100)] {
+            let text = format!("{one}{other}{other}").repeat(times);
+            let request = format!(r#"{{"model":"claude-x","messages":[{{"content":"{text}"}}]}}"#);
+            let pieces: Vec<_> = request.as_bytes().chunks(size).collect();
+            let passes = |limit| {
+                let limits = Limits {
+                    key: Some(limit),
+                    node: None,
+                    context: false,
+                };
+                read(MESSAGES, limits, &pieces).map(|counted| counted.count.tokens)
+            };
+            let tokens = passes(u64::MAX).unwrap();
+            assert_eq!(
+                passes(tokens),
+                Ok(tokens),
+                "{one:?} {other:?} {times} {size}"
+            );
+            assert!(
+                passes(tokens - 1).is_err(),
+                "{one:?} {other:?} {times} {size}"
+            );
+        }
+    }
+}
+
 #[test]
 fn owned_keys_come_once() {
     for key in [

@@ -119,7 +119,10 @@ struct Found {
     key: [u8; NAME_BYTES],
     key_length: usize,
     number: Option<u64>,
-    tokens: Option<u64>,
+    /// In the words of the Messages API, and in those of Chat Completions: some gateways say
+    /// the same in both.
+    input: Option<u64>,
+    prompt: Option<u64>,
     is_over: bool,
     is_key: bool,
 }
@@ -135,7 +138,7 @@ enum Place {
 
 impl Found {
     fn tokens(&self) -> Option<u64> {
-        self.tokens.filter(|_| self.is_over)
+        self.input.max(self.prompt).filter(|_| self.is_over)
     }
 
     fn place(&self) -> Place {
@@ -224,7 +227,11 @@ impl Visit for Found {
 
     fn end_number(&mut self) {
         if let Some(number) = self.number.take() {
-            self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(number));
+            let sum = match self.key() {
+                b"prompt_tokens" => &mut self.prompt,
+                _ => &mut self.input,
+            };
+            *sum = Some(sum.unwrap_or(0).saturating_add(number));
         }
     }
 }
@@ -280,6 +287,8 @@ mod tests {
             }
         }
         assert_eq!(found(chat, false), Some(77));
+        let both = r#"{"usage":{"prompt_tokens":77,"input_tokens":77,"output_tokens":5}}"#;
+        assert_eq!(found(both, false), Some(77));
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
             content.version
         )));
     }
-    if content.written_at_s + MAX_AGE.as_secs() < unix_s() {
+    if content.written_at_s.saturating_add(MAX_AGE.as_secs()) < unix_s() {
         return Ok(HashMap::new());
     }
     (content.models.into_iter())

@@ -271,6 +271,8 @@ impl Ratio {
                 && window.weights > 0.0
                 && window.weight_squares > 0.0
                 && within(window.mean().exp())
+                // No two answers are further apart than the bounds.
+                && window.variance() <= (MOST / LEAST).ln().powi(2)
         };
         let learnt = mean_tokens > 0.0 && sound(&ratio.long) && sound(&ratio.short);
         let proper = version == STATE_VERSION

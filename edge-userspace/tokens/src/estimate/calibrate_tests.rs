@@ -170,6 +170,7 @@ fn state_is_read_back_and_damaged_state_is_not() {
         (3, f64::NAN),
         (4, 1e30),
         (5, 0.0),
+        (7, 1e300),
         (8, -1.0),
         (14, f64::INFINITY),
     ] {
