@@ -27,7 +27,7 @@ const DEFAULT: &str = "o200k_base";
   edge count prompt.txt
   cat prompt.txt | edge count --tokenizer cl100k_base
   edge count --json src/*.rs
-  edge count --estimate book.txt            with the interval that it is within
+  edge count --estimate book.txt            with the interval that nearly all ordinary texts are within
   edge count --tokenizer llama3/tokenizer.json prompt.txt
   edge count --tokenizer my.tiktoken --pattern cl100k prompt.txt
   edge count --list
@@ -43,7 +43,8 @@ pub(super) struct CountTokens {
     /// How a .tiktoken file's vocabulary cuts text into pieces; a tokenizer.json says it.
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pattern: Option<Pattern>,
-    /// An estimate, from one look at the bytes, with the interval that it is within.
+    /// An estimate, from one look at the bytes, with the interval that nearly all ordinary texts
+    /// are within; made to deceive, a text is outside.
     #[arg(long)]
     estimate: bool,
     /// JSON instead of text.
