@@ -397,10 +397,13 @@ fn an_estimate_refuses_what_is_too_long_in_the_end_and_nothing_else() {
         "привет ",
         "AbC9xQ2",
         "a ",
+        "hello ",
     ];
     for (one, other) in words.iter().flat_map(|one| words.map(|other| (one, other))) {
-        for (times, size) in [(50, 60), (50, 500), (300, 800), (1500, 1100)] {
-            let text = format!("{one}{other}{other}").repeat(times);
+        for (times, size) in [(50, 60), (50, 500), (100, 526), (300, 420), (500, 790)] {
+            let text = format!("{one}{other}{other}").repeat(times / 3)
+                + &one.repeat(times)
+                + &other.repeat(times);
             let request = format!(r#"{{"model":"claude-x","messages":[{{"content":"{text}"}}]}}"#);
             let pieces: Vec<_> = request.as_bytes().chunks(size).collect();
             let passes = |limit| {
