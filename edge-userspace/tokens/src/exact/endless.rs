@@ -115,7 +115,7 @@ impl LongPiece {
                         self.behind.clear();
                         self.add(merge, &text[pushed..at + length]);
                         pushed = at + length;
-                        self.whole.mark();
+                        self.whole.mark(merge);
                         self.is_marked = true;
                     } else if self.is_marked {
                         self.behind.push(merge, character);
@@ -173,7 +173,7 @@ impl LongPiece {
         let (lines, blanks) = white.split_at(lines.map_or(0, |last| last + 1));
         if !lines.is_empty() {
             self.whole.push(merge, lines);
-            self.whole.mark();
+            self.whole.mark(merge);
             self.is_marked = true;
             self.behind.clear();
             self.held.clear();

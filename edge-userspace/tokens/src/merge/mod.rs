@@ -10,13 +10,14 @@
 //!   ([`arch`](crate::arch)): a merge is a chain of dependent steps, so one piece alone leaves
 //!   most of the core idle;
 //! - longer, in linear time, window by window with an overlap, and if the windows do not agree
-//!   there, or the piece is not at hand as a whole, byte by byte ([`prefix`]); for both the
-//!   vocabulary has to be [proper](Shared::is_proper);
+//!   there, byte by byte ([`prefix`]); if the piece is not at hand as a whole, by both
+//!   ([`endless`]); for all of these the vocabulary has to be [proper](Shared::is_proper);
 //! - for a vocabulary that is not, a heap of pairs ([`heap`]).
 //!
 //! Not here: what a piece is (the pattern's business), and what was counted before (the
 //! look-up's).
 
+mod endless;
 mod heap;
 mod prefix;
 pub mod section;
@@ -25,7 +26,7 @@ mod shared;
 mod tests;
 pub mod write;
 
-pub use prefix::Endless;
+pub use endless::Endless;
 pub use shared::{Damaged, Shared};
 pub use write::write;
 

@@ -12,19 +12,44 @@
 //!
 //! This needs a [proper](Shared::is_proper) vocabulary.
 
-use super::heap::Heap;
+use super::Shared;
 use super::section::NONE;
-use super::{Shared, kernel};
-use crate::arch::Isa;
 
 /// The end of a prefix: its last token, and how many tokens it has.
 #[derive(Clone, Copy)]
-struct End {
-    last: u32,
-    count: u64,
+pub(super) struct End {
+    /// [`NONE`] if it is not known, or the prefix is empty.
+    pub(super) last: u32,
+    pub(super) count: u64,
 }
 
-/// The ends of the last prefixes, as many as the longest token has bytes.
+impl End {
+    pub(super) const UNKNOWN: Self = Self {
+        last: NONE,
+        count: 0,
+    };
+}
+
+/// How the ends come again in a run of one byte.
+///
+/// An end follows from the byte and from the ends before it, no further back than the longest
+/// token. So if as many of them are what they were `bytes` before, with `tokens` more each, and
+/// the byte is still the same, this goes on as long as the run does.
+#[derive(Clone, Copy, Default)]
+struct Cycle {
+    /// 0 while none is in sight.
+    bytes: u32,
+    tokens: u64,
+    /// So many ends in a row have been so.
+    seen: usize,
+    /// Whether it is certain.
+    is_proven: bool,
+    /// The length of the run from which on to look for another.
+    next: u32,
+}
+
+/// The ends of the last prefixes, at least as many as the longest token has bytes and
+/// [`SPARE_ENDS`] more.
 #[derive(Default)]
 pub(crate) struct Ring {
     ends: Vec<End>,
@@ -32,6 +57,7 @@ pub(crate) struct Ring {
     length: u64,
     /// The last of them, and how often it has come in a row.
     run: (u8, u32),
+    cycle: Cycle,
     /// What was found before in a run; empty until there is a long one.
     known: Vec<Known>,
 }
@@ -51,28 +77,55 @@ struct Known {
 const KNOWN: usize = 1024;
 /// The run from which on they are.
 const LONG_RUN: u32 = 32;
+/// See [`Ring`].
+pub(super) const SPARE_ENDS: usize = 64;
 
 impl Ring {
     /// Ready for another piece.
     pub(crate) fn clear(&mut self, shared: &Shared<'_>) {
-        let size = (shared.longest_token_bytes() + 1).next_power_of_two();
+        let size = (shared.longest_token_bytes() + 1 + SPARE_ENDS).next_power_of_two();
         self.ends.clear();
-        self.ends.resize(
-            size,
-            End {
-                last: NONE,
-                count: 0,
-            },
-        );
+        self.ends.resize(size, End::UNKNOWN);
         self.length = 0;
         self.run = (0, 0);
+        self.cycle = Cycle::default();
         self.known.clear();
     }
 
     /// The end of the prefix of `length` bytes, if it is not further back than a token.
     #[inline(always)]
-    fn end(&self, length: u64) -> End {
+    pub(super) fn end(&self, length: u64) -> End {
         self.ends[length as usize & (self.ends.len() - 1)]
+    }
+
+    /// Puts another there.
+    #[inline(always)]
+    pub(super) fn set_end(&mut self, length: u64, end: End) {
+        let at = length as usize & (self.ends.len() - 1);
+        self.ends[at] = end;
+    }
+
+    /// Bytes so far.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Forgets all ends but the last ones; they are not to be asked for again.
+    pub(super) fn keep_last(&mut self, ends: usize) {
+        for back in ends..self.ends.len() {
+            self.set_end(self.length.wrapping_sub(back as u64), End::UNKNOWN);
+        }
+        self.cycle = Cycle::default();
+    }
+
+    /// How many of these bytes go on with a long run.
+    pub(super) fn goes_on(&self, bytes: &[u8]) -> usize {
+        let (byte, length) = self.run;
+        if length <= LONG_RUN {
+            return 0;
+        }
+        let other = bytes.iter().position(|&other| other != byte);
+        other.unwrap_or(bytes.len())
     }
 
     /// More of the piece; `merged` says what two tokens merge to, or [`NONE`].
@@ -93,6 +146,16 @@ impl Ring {
                 1
             };
             self.run = (byte, run);
+            if run == 1 {
+                self.cycle = Cycle::default();
+            } else if self.cycle.is_proven {
+                let Cycle { bytes, tokens, .. } = self.cycle;
+                self.length += 1;
+                let End { last, count } = self.end(self.length.wrapping_sub(u64::from(bytes)));
+                let count = count.wrapping_add(tokens);
+                self.set_end(self.length, End { last, count });
+                continue;
+            }
             loop {
                 let joined = if run > LONG_RUN {
                     self.again(shared, before.last, last, &merged)
@@ -107,10 +170,45 @@ impl Ring {
                 before = self.end(start);
             }
             self.length += 1;
-            let at = self.length as usize & (self.ends.len() - 1);
-            let count = before.count + 1;
-            self.ends[at] = End { last, count };
+            let count = before.count.wrapping_add(1);
+            self.set_end(self.length, End { last, count });
+            if run as usize > self.ends.len() {
+                self.look_for_cycle(shared);
+            }
         }
+    }
+
+    /// Sees whether the newest end is one of a cycle. All that are here are of the run.
+    fn look_for_cycle(&mut self, shared: &Shared<'_>) {
+        let now = self.end(self.length);
+        let before = |bytes: u32| self.end(self.length.wrapping_sub(u64::from(bytes)));
+        let mut cycle = self.cycle;
+        if cycle.bytes > 0 {
+            let then = before(cycle.bytes);
+            if then.last == now.last && now.count.wrapping_sub(then.count) == cycle.tokens {
+                cycle.seen += 1;
+                cycle.is_proven = cycle.seen > shared.longest_token_bytes();
+            } else {
+                cycle.bytes = 0;
+            }
+        } else if self.run.1 >= cycle.next {
+            // The same tokens may come more than once in a cycle, so a few are compared.
+            let few = SPARE_ENDS as u32;
+            let same = (1..self.ends.len() as u32 - few).find(|&bytes| {
+                let mut ends = 0..few;
+                ends.all(|back| before(back).last == before(bytes + back).last)
+            });
+            let bytes = same.unwrap_or(0);
+            cycle = Cycle {
+                bytes,
+                tokens: now.count.wrapping_sub(before(bytes).count),
+                seen: 1,
+                is_proven: false,
+                // Not often, so that it costs next to nothing where there is none.
+                next: self.run.1.saturating_add(self.run.1 / 4),
+            };
+        }
+        self.cycle = cycle;
     }
 
     /// As [`joined`], which it may not need to ask.
@@ -180,78 +278,4 @@ fn joined(
         (until, end) = (end, half);
     }
     found.map(|(merged, end)| (merged, shared.token_bytes(end)))
-}
-
-/// The tokens of a piece that arrives bit by bit and may have any length.
-///
-/// It holds 16 bytes for each byte of the longest token, and 16 KiB while one byte
-/// repeats. With a vocabulary that is not
-/// [proper](Shared::is_proper) it has to hold the piece.
-pub struct Endless {
-    isa: Isa,
-    ring: Ring,
-    whole: Vec<u8>,
-    /// What [`Endless::mark`] was called at: the tokens, or the bytes if the piece is held.
-    marked: u64,
-}
-
-impl Endless {
-    /// The empty piece.
-    #[must_use]
-    pub fn new(shared: &Shared<'_>) -> Self {
-        let mut ring = Ring::default();
-        ring.clear(shared);
-        Self {
-            isa: Isa::detect(),
-            ring,
-            whole: Vec::new(),
-            marked: 0,
-        }
-    }
-
-    /// Marks the end of what has arrived.
-    pub fn mark(&mut self) {
-        let held = self.whole.len() as u64;
-        self.marked = held.max(self.ring.end(self.ring.length).count);
-    }
-
-    /// The tokens of what had arrived when it was marked last; none if it never was.
-    #[must_use]
-    pub fn finish_at_mark(self, shared: &Shared<'_>) -> u64 {
-        if shared.is_proper() {
-            self.marked
-        } else {
-            Heap::default().count(shared, &self.whole[..self.marked as usize])
-        }
-    }
-
-    /// The tokens of what has arrived without its last bytes, four at most.
-    #[must_use]
-    pub fn finish_before(self, shared: &Shared<'_>, last_bytes: usize) -> u64 {
-        if shared.is_proper() {
-            self.ring.end(self.ring.length - last_bytes as u64).count
-        } else {
-            let bytes = self.whole.len() - last_bytes;
-            Heap::default().count(shared, &self.whole[..bytes])
-        }
-    }
-
-    /// More of the piece.
-    pub fn push(&mut self, shared: &Shared<'_>, bytes: &[u8]) {
-        if shared.is_proper() {
-            kernel::push_prefix(shared, self.isa, &mut self.ring, bytes);
-        } else {
-            self.whole.extend_from_slice(bytes);
-        }
-    }
-
-    /// The tokens of what has arrived.
-    #[must_use]
-    pub fn finish(self, shared: &Shared<'_>) -> u64 {
-        if shared.is_proper() {
-            self.ring.count()
-        } else {
-            Heap::default().count(shared, &self.whole)
-        }
-    }
 }

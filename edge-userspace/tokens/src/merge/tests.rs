@@ -288,6 +288,79 @@ fn long_pieces_count_as_the_reference_counts_them() {
 }
 
 #[test]
+fn pieces_in_parts_count_as_they_do_whole_wherever_they_end() {
+    for vocabulary in vocabularies() {
+        let mut random = Random(29);
+        let shared = vocabulary.shared();
+        for round in 0..150 {
+            // Kinds in turn, so that runs, windows and single steps follow each other.
+            let mut piece = Vec::new();
+            while piece.len() < 30_000 {
+                let most = [70, 700, 6_000, 40_000][random.below(4)];
+                let length = 1 + random.below(most);
+                piece.extend(random.piece(length, &vocabulary.tokens));
+            }
+            let most_chunk = [300, 1_400, 9_000, 70_000][round % 4];
+            let cut = random.below(piece.len());
+            let behind = random.below(5).min(cut);
+            let (mut whole, mut shorter) = (Endless::new(&shared), Endless::new(&shared));
+            let mut at = 0;
+            let mut marked = 0;
+            while at < piece.len() {
+                let end = piece.len().min(at + 1 + random.below(most_chunk));
+                whole.push(&shared, &piece[at..end]);
+                if at < cut {
+                    shorter.push(&shared, &piece[at..end.min(cut)]);
+                }
+                if random.below(9) == 0 {
+                    whole.mark(&shared);
+                    shorter.mark(&shared);
+                    marked = end;
+                }
+                at = end;
+            }
+            let wanted = |end: usize| vocabulary.reference.bpe.count(&piece[..end]) as u64;
+            let about = format!("{} {round}", vocabulary.name);
+            assert_eq!(
+                shorter.finish_before(&shared, behind),
+                wanted(cut - behind),
+                "{about}"
+            );
+            if round % 2 == 0 {
+                assert_eq!(whole.finish(&shared), wanted(piece.len()), "{about}");
+            } else {
+                assert_eq!(whole.finish_at_mark(&shared), wanted(marked), "{about}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_letters_in_parts_are_mostly_merged_in_windows() {
+    for vocabulary in vocabularies() {
+        let mut random = Random(31);
+        let shared = vocabulary.shared();
+        for chunk in [100, 1_400, 65_536] {
+            let mut endless = Endless::new(&shared);
+            let mut piece = Vec::new();
+            while piece.len() < 300_000 {
+                piece.extend((0..chunk).map(|_| b'a' + random.below(26) as u8));
+                endless.push(&shared, &piece[piece.len() - chunk..]);
+            }
+            let steps = endless.steps();
+            assert!(steps < 30_000, "{} {chunk}: {steps}", vocabulary.name);
+            let wanted = vocabulary.reference.bpe.count(&piece) as u64;
+            assert_eq!(
+                endless.finish(&shared),
+                wanted,
+                "{} {chunk}",
+                vocabulary.name
+            );
+        }
+    }
+}
+
+#[test]
 fn a_piece_counts_as_tiktoken_counts_it() {
     let reference = tiktoken_rs::cl100k_base_singleton();
     let vocabulary = &vocabularies()[0];

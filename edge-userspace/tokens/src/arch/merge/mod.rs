@@ -14,6 +14,7 @@ mod turns;
 mod work;
 
 use streams::{GIANT_BYTES, NOT_JOINED, Streams, giant};
+pub(crate) use streams::{Joint, OVERLAP_BYTES};
 pub(super) use turns::{POSITION_BITS, Vectors};
 use turns::{alone, take_turns};
 use work::{Keys8, Keys16, Spans};
@@ -24,6 +25,7 @@ use crate::merge::{Ring, Shared, WINDOW_BYTES};
 /// The routines that each instruction set has, compiled for it.
 macro_rules! entry_points {
     ($vectors:ty $(, $features:literal)?) => {
+        use crate::arch::merge::Joint;
         use crate::merge::Ring;
 
         entry_points! { @ ($($features)?) $vectors;
@@ -38,6 +40,7 @@ macro_rules! entry_points {
             ) -> ();
             one(shared: &Shared<'_>, piece: &[u8]) -> u32;
             prefix(shared: &Shared<'_>, ring: &mut Ring, bytes: &[u8]) -> ();
+            joint(shared: &Shared<'_>, piece: &[u8]) -> Option<Joint>;
         }
     };
     (@ $features:tt $vectors:ty; $($routine:ident($($name:ident: $of:ty),*) -> $to:ty;)*) => {$(
@@ -128,8 +131,8 @@ pub(super) unsafe fn spans<V: Vectors>(
             let piece = &text[start as usize..][..length as usize];
             if piece.len() >= GIANT_BYTES {
                 // SAFETY: the caller's promise.
-                let tokens = unsafe { giant::<V>(shared, piece) };
-                *count = tokens.map_or(NOT_JOINED, |tokens| tokens as u32);
+                let joint = unsafe { giant::<V>(shared, piece) };
+                *count = joint.map_or(NOT_JOINED, |joint| joint.tokens as u32);
             }
             if piece.len() > WINDOW_BYTES && *count == NOT_JOINED {
                 ring.clear(shared);
@@ -163,6 +166,14 @@ pub(super) unsafe fn prefix<V: Vectors>(shared: &Shared<'_>, ring: &mut Ring, by
     ring.push(shared, bytes, |left, right| unsafe {
         V::merged(shared, left, right)
     });
+}
+
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+pub(super) unsafe fn joint<V: Vectors>(shared: &Shared<'_>, piece: &[u8]) -> Option<Joint> {
+    // SAFETY: the caller's promise.
+    unsafe { giant::<V>(shared, piece) }
 }
 
 /// Calls the variant of an instruction set that the machine has.
@@ -216,4 +227,10 @@ pub(crate) fn count_pieces(
 /// More of a piece that is encoded byte by byte; the vocabulary is proper.
 pub(crate) fn push_prefix(shared: &Shared<'_>, isa: Isa, ring: &mut Ring, bytes: &[u8]) {
     dispatch!(isa, prefix(shared, ring, bytes));
+}
+
+/// The tokens of a piece of less than 4 GiB and more than [`WINDOW_BYTES`], with what joins it
+/// to others; nothing if its windows do not join. The vocabulary is proper.
+pub(crate) fn count_joint(shared: &Shared<'_>, isa: Isa, piece: &[u8]) -> Option<Joint> {
+    dispatch!(isa, joint(shared, piece))
 }

@@ -5,7 +5,7 @@
 //! share a token there, what is before it in the one and what is behind it in the other make
 //! the encoding of both together. The next window starts where a token of this one starts, so
 //! that it nearly always shares that very token. Where it shares none, the piece has to be
-//! counted [byte by byte](crate::merge::Endless) instead.
+//! counted byte by byte (`merge::prefix`) instead.
 #![expect(
     unsafe_code,
     reason = "starts pieces with what an instruction set brings"
@@ -29,7 +29,7 @@ const LEAST_PART_BYTES: usize = 128;
 const MOST_PART_BYTES: usize = 4096;
 
 /// How far a part of a piece reaches into the next.
-pub(super) const OVERLAP_BYTES: usize = 63;
+pub(crate) const OVERLAP_BYTES: usize = 63;
 
 /// A piece, or a part of one, on its way.
 #[derive(Clone, Copy, Default)]
@@ -184,15 +184,27 @@ impl Work for Streams<'_> {
     }
 }
 
+/// A long piece, and what joins it to others.
+#[derive(Clone, Copy)]
+pub(crate) struct Joint {
+    pub(crate) tokens: u64,
+    /// Where tokens start in the first 64 bytes.
+    pub(crate) first: u64,
+    /// Where tokens start in the last [`OVERLAP_BYTES`], and the end; the first of these
+    /// tokens may be missing, not one between two.
+    pub(crate) last: u64,
+}
+
 /// The tokens of one piece that is so long that its parts can take turns; nothing if they do
 /// not join.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
-pub(super) unsafe fn giant<V: Vectors>(shared: &Shared<'_>, piece: &[u8]) -> Option<u64> {
+pub(super) unsafe fn giant<V: Vectors>(shared: &Shared<'_>, piece: &[u8]) -> Option<Joint> {
     let part = (piece.len() / TURNS).clamp(LEAST_PART_BYTES, MOST_PART_BYTES);
     let mut tokens = 0;
+    let (mut first, mut last) = (None, 0);
     let mut before: Option<Stream> = None;
     let mut from = 0;
     while from < piece.len() {
@@ -222,13 +234,24 @@ pub(super) unsafe fn giant<V: Vectors>(shared: &Shared<'_>, piece: &[u8]) -> Opt
                 return None;
             }
             tokens += u64::from(stream.tokens);
+            last = stream.last;
             if let Some(before) = before {
                 tokens = tokens.saturating_sub(u64::from(before.not_joined(stream)?));
+                // Of a short part, what is before the shared token is not in the encoding.
+                let shared = shared_token(before.last, stream.first)? as usize;
+                let hidden = (shared + OVERLAP_BYTES).saturating_sub(stream.end - stream.start);
+                last &= u64::MAX.checked_shl(hidden as u32).unwrap_or(0);
             }
+            first.get_or_insert(stream.first);
             before = Some(*stream);
         }
     }
-    Some(tokens)
+    let first = first?;
+    Some(Joint {
+        tokens,
+        first,
+        last,
+    })
 }
 
 #[cfg(test)]
