@@ -148,6 +148,7 @@ fn main() -> ExitCode {
     };
     if let Some(corpus) = corpora.first() {
         ceilings::run(&corpus.text, &SIZES[2..4], effort);
+        speed::estimate_in_cache(&corpus.text, effort);
     }
     let mut summaries = Vec::new();
     for vocabulary in Vocabulary::EMBEDDED {

@@ -2,12 +2,15 @@
 //! text. `tokens.<exact|estimate>.<vocabulary>.<corpus>.<size>.<isa>.<mb_s|ns>`.
 
 use crate::clock::{mb_s, mean_ns};
+use crate::reference::texts::start;
 use crate::texts::Corpus;
 use crate::{Effort, ceilings, ours};
 use bench::{figure, figure_exact, median};
 use edge_userspace::tokens::Isa;
 use std::hint::black_box;
 
+/// Half of the smallest second-level cache that a server has.
+const CACHED_BYTES: usize = 256 << 10;
 /// No kind of text is to be counted slower than this; `cargo xtask bench tokens` says where
 /// one is.
 const FLOOR_MB_S: f64 = 20.0;
@@ -94,6 +97,25 @@ pub(crate) fn estimate(
                 "times",
             );
         }
+    }
+}
+
+/// Estimates of a text of ASCII alone that stays in the second-level cache: how fast the
+/// scan itself is.
+pub(crate) fn estimate_in_cache(text: &str, effort: Effort) {
+    let text: String = text.chars().filter(char::is_ascii).collect();
+    let parts = [start(&text, CACHED_BYTES).to_owned()];
+    let estimator = ours::estimator("cl100k_base");
+    let mut expected = None;
+    for isa in Isa::available() {
+        let estimate = |part: &str| ours::estimate(&estimator, isa, part.as_bytes());
+        let took = part_ns(&parts, &mut expected, effort, estimate);
+        let speed = mb_s(parts[0].len(), took) / 1e3;
+        figure_exact(
+            &format!("tokens.estimate.ascii_in_cache.{isa}.gb_s"),
+            speed,
+            "GB/s",
+        );
     }
 }
 
