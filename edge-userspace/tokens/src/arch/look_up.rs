@@ -1,7 +1,10 @@
 //! The first step of a look-up, which most pieces end at.
-#![expect(
-    unsafe_code,
-    reason = "calls what the instructions have to be there for"
+#![cfg_attr(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    expect(
+        unsafe_code,
+        reason = "calls what the instructions have to be there for"
+    )
 )]
 
 use super::Isa;
@@ -54,6 +57,15 @@ pub(crate) fn prefetch<T: ?Sized>(what: &T) {
         // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch reads nothing, and no register is changed.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{at}]",
+            at = in(reg) std::ptr::from_ref(what).cast::<u8>(),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = what;
 }

@@ -13,7 +13,9 @@ pub(crate) mod memo;
 pub(crate) mod shared;
 mod write;
 
-pub(crate) use keys::{KEY, SHORT_MULTIPLIER, hash_long, hash_medium, hash_short, padded};
-pub(crate) use memo::{FIRST_BITS, First, Memo, Tables};
+pub(crate) use keys::{KEY, hash_long, hash_medium, hash_short, padded};
+pub(crate) use memo::{First, Memo, Tables};
 pub(crate) use shared::Shared;
 pub(crate) use write::write;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use {keys::SHORT_MULTIPLIER, memo::FIRST_BITS};

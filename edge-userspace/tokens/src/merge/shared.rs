@@ -24,6 +24,7 @@ pub struct Shared<'a> {
     pub(crate) byte_pairs: &'a [u32; 65_536],
     pub(crate) byte_ids: &'a [u32; 256],
     /// The same in a byte each, if they have eight bits.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for AVX-512"))]
     pub(crate) small_byte_ids: Option<&'a [u8; 256]>,
     halves: &'a [u32],
     longest_bytes: usize,
@@ -95,6 +96,7 @@ impl<'a> Shared<'a> {
     }
 
     /// The line where the look-up of a key starts.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn line(&self, key: u64) -> &'a [u64; LINE] {
         &self.lines[line_of(key, self.shift)]
@@ -117,6 +119,7 @@ impl<'a> Shared<'a> {
     }
 
     /// As [`merged`](Self::merged), where a full first line is the rare case.
+    #[cfg(target_arch = "x86_64")]
     #[cold]
     #[inline(never)]
     pub(crate) fn merged_beyond(&self, left: u32, right: u32) -> u32 {

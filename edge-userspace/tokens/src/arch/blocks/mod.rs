@@ -21,7 +21,9 @@ mod wide;
 
 pub(crate) use emit::by_loads;
 pub(crate) use vector::{Bytes, Vector};
-pub(crate) use wide::{Classes, Leads, WINDOWS};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use wide::WINDOWS;
+pub(crate) use wide::{Classes, Leads};
 
 use super::{Isa, scalar};
 #[cfg(target_arch = "x86_64")]

@@ -34,6 +34,7 @@ pub(super) struct Wide {
 pub(crate) struct Leads {
     pub(crate) two: u64,
     pub(crate) three: u64,
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for AVX-512"))]
     pub(crate) four: u64,
 }
 
@@ -139,7 +140,8 @@ fn code_point(block: &[u8], i: usize) -> Option<u32> {
 }
 
 /// Bits for each 2,048 code points of the first 131,072, for each class: laid out by the build
-/// script.
+/// script. For AVX-512.
+#[cfg(target_arch = "x86_64")]
 pub(crate) static WINDOWS: Aligned<[u8; 64 * 5 * 256]> = Aligned(*include_bytes!(concat!(
     env!("OUT_DIR"),
     "/class_windows.bin"

@@ -15,7 +15,9 @@ mod work;
 
 use streams::{GIANT_BYTES, NOT_JOINED, Streams, giant};
 pub(crate) use streams::{Joint, OVERLAP_BYTES};
-pub(super) use turns::{POSITION_BITS, Vectors};
+#[cfg(target_arch = "x86_64")]
+pub(super) use turns::POSITION_BITS;
+pub(super) use turns::Vectors;
 use turns::{alone, take_turns};
 use work::{Keys8, Keys16, Spans};
 
