@@ -25,6 +25,8 @@ pub(crate) use vector::{Bytes, Vector};
 pub(crate) use wide::WINDOWS;
 pub(crate) use wide::{Classes, Leads};
 
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 use super::{Isa, scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
@@ -72,7 +74,9 @@ fn by<A: Algebra>(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: it is available.
         Isa::Avx2 => unsafe { avx2::blocks::pieces::<A>(text, pattern, batch, sink) },
-        // NEON has no instruction that gathers bits; words do as well.
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: it is available.
+        Isa::Neon => unsafe { neon::blocks::pieces::<A>(text, pattern, batch, sink) },
         _ => scalar::blocks::pieces::<A>(text, pattern, batch, sink),
     }
 }

@@ -1,3 +1,4 @@
 //! NEON.
 
+pub(crate) mod blocks;
 pub(super) mod scan;

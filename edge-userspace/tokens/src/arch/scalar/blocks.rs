@@ -23,7 +23,7 @@ pub(crate) fn pieces<A: Algebra>(
 
 /// 64 bytes, the first in the lowest bits of the first word.
 #[derive(Clone, Copy)]
-struct Block([u64; 8]);
+pub(in crate::arch) struct Block([u64; 8]);
 
 const HIGH: u64 = every(0x80);
 const LOW: u64 = every(0x7f);
