@@ -9,6 +9,7 @@
 #[path = "../../edge-userspace/tests/skip/mod.rs"]
 mod skip;
 
+mod arm;
 mod bench;
 mod build_ebpf;
 mod capabilities;
@@ -38,6 +39,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Arm(arm::Args),
     Bench(bench::Args),
     BuildEbpf(build_ebpf::Args),
     Ci(ci::Args),
@@ -51,6 +53,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Arm(args) => arm::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::BuildEbpf(args) => build_ebpf::main(&args),
         Command::Ci(args) => ci::main(&args),

@@ -148,7 +148,7 @@ fn packages(search: &Search, ci: bool) -> anyhow::Result<()> {
 }
 
 /// Installs those of `wanted` that are not installed.
-fn install(wanted: Vec<String>) -> anyhow::Result<()> {
+pub(crate) fn install(wanted: Vec<String>) -> anyhow::Result<()> {
     let missing = not_installed(wanted)?;
     if missing.is_empty() {
         return Ok(());
@@ -251,7 +251,7 @@ fn bpffs() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn apt_get() -> Command {
+pub(crate) fn apt_get() -> Command {
     let mut apt_get = Command::new("apt-get");
     apt_get
         .args([
@@ -265,18 +265,18 @@ fn apt_get() -> Command {
     apt_get
 }
 
-fn apt_get_is_here() -> bool {
+pub(crate) fn apt_get_is_here() -> bool {
     ["/usr/bin/apt-get", "/bin/apt-get"]
         .iter()
         .any(|path| Path::new(path).exists())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-fn demand(command: &mut Command) -> anyhow::Result<()> {
+pub(crate) fn demand(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| program.clone())?;
     if !status.success() {
