@@ -207,7 +207,8 @@ fn for_people(status: &Value) -> String {
             "learnt",
             format!(
                 "{}: estimates times {:.3}, from {} answers",
-                learnt["model"].as_str().unwrap_or("?"),
+                // A client chose the name: it must not command the terminal, nor forge a line.
+                learnt["model"].as_str().unwrap_or("?").escape_debug(),
                 learnt["factor"].as_f64().unwrap_or(1.0),
                 number(&learnt["observations"]),
             ),
@@ -320,4 +321,29 @@ fn for_people(status: &Value) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_name_neither_commands_the_terminal_nor_forges_a_line() {
+        let of = |model: &str| {
+            let learnt = serde_json::json!({ "model": model, "factor": 1.5, "observations": 3 });
+            for_people(&serde_json::json!({ "calibration": [learnt] }))
+        };
+        let good = of("claude-x");
+        assert!(
+            good.contains("\nlearnt       claude-x: estimates times 1.500, from 3 answers\n"),
+            "{good}"
+        );
+        let evil = of("evil\u{1b}[31mRED\nkeys 999 fake\u{9b}m\u{202e}");
+        assert_eq!(evil.lines().count(), good.lines().count(), "{evil}");
+        assert!(
+            !evil.contains(['\u{1b}', '\u{9b}', '\u{202e}'])
+                && evil.contains(r"evil\u{1b}[31mRED\nkeys 999 fake\u{9b}m\u{202e}: estimates"),
+            "{evil}"
+        );
+    }
 }

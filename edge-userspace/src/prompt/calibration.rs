@@ -20,7 +20,7 @@ pub struct Calibration {
     /// Held while one is added.
     adding: Mutex<()>,
     most_models: usize,
-    /// Answers of models for which there was no room.
+    /// Answers of models for which there was no room, or whose name is none.
     left_out: AtomicU64,
     file: Option<PathBuf>,
     changed: AtomicBool,
@@ -110,7 +110,7 @@ impl Calibration {
         self.most_models
     }
 
-    /// Answers of models for which there was no room.
+    /// Answers of models for which there was no room, or whose name is none.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
@@ -142,13 +142,15 @@ impl Calibration {
     /// Only the upstream's answers make a model known, so no client fills the table by names
     /// alone.
     fn add(&self, model: &[u8]) -> Option<Arc<Model>> {
-        let name = std::str::from_utf8(model).ok()?;
+        let name = std::str::from_utf8(model)
+            .ok()
+            .filter(|name| is_name(name))?;
         let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
         let models = self.models.load_full();
         if let Some(model) = models.get(name) {
             return Some(Arc::clone(model));
         }
-        if models.len() >= self.most_models || name.is_empty() {
+        if models.len() >= self.most_models {
             return None;
         }
         let model = Arc::new(Model::new(Ratio::default()));
@@ -170,6 +172,11 @@ impl Model {
     fn ratio(&self) -> MutexGuard<'_, Ratio> {
         self.ratio.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Clients choose the names, and people read them in terminals.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -208,6 +215,24 @@ mod tests {
         calibration.observe(b"a", 0, 7);
         calibration.observe(b"\xff", 1000, 7);
         assert_eq!(calibration.learnt()[0].observations, 50);
+    }
+
+    #[test]
+    fn names_that_would_command_a_terminal_are_not_learnt() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calibration.json");
+        let calibration = Calibration::new(8, Some(path.clone()));
+        let bad = ["evil\u{1b}[31mRED", "a\nkeys 999 fake", "a\u{9b}31m", ""];
+        for name in bad {
+            calibration.observe(name.as_bytes(), 1000, 1200);
+        }
+        assert_eq!((calibration.learnt(), calibration.left_out()), (vec![], 4));
+        // Nor are they taken from a file.
+        calibration.observe(b"m", 1000, 1200);
+        calibration.save().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"m\"", r#""a\u001b[31m""#)).unwrap();
+        assert_eq!(Calibration::new(8, Some(path)).learnt(), []);
     }
 
     #[test]

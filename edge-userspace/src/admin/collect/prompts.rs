@@ -47,7 +47,7 @@ pub(super) fn prompts(prompts: &Prompts, families: &mut Families<'_>) -> fmt::Re
     )?;
     families.counter(
         "calibration_left_out",
-        "Answers of models for which there was no room.",
+        "Answers of models for which there was no room, or whose name is none.",
         calibration.left_out(),
     )?;
     families.gauge(

@@ -1,6 +1,6 @@
 //! The file that keeps what has been learnt: JSON, replaced whole.
 
-use super::Model;
+use super::{Model, is_name};
 use crate::tokens::estimate::calibrate::Ratio;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -79,6 +79,7 @@ pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
         return Ok(HashMap::new());
     }
     (content.models.into_iter())
+        .filter(|(name, _)| is_name(name))
         .map(|(name, state)| {
             let ratio = Ratio::from_state(&state)
                 .ok_or_else(|| wrong(format!("what it says of {name:?} is out of bounds")))?;
