@@ -5,6 +5,7 @@ use crate::charges;
 use crate::config::{self, Attach, Credential, SecretSource};
 use crate::keys::Keyring;
 use crate::keys::store::{self, follow::Follower};
+use crate::prompt::calibration;
 use edge_common::policy::Answer;
 use serde_json::json;
 use std::path::PathBuf;
@@ -78,6 +79,7 @@ impl Check {
     fn good(&self, config: &config::Config, keys: &Keys) -> Outcome {
         let mut warnings = keys.warnings(config);
         warnings.extend(trusting_anyone(config));
+        warnings.extend(learning_anew(config));
         let means = explain(config, keys);
         if self.json {
             return print_json(&json!({
@@ -175,6 +177,16 @@ impl Keys {
         }
         warnings
     }
+}
+
+/// A file of what was learnt that is damaged.
+fn learning_anew(config: &config::Config) -> Option<String> {
+    let path = config.prompt.calibration_file.as_ref()?;
+    let error = calibration::file::read(path).err()?;
+    Some(format!(
+        "prompt.calibration_file: {error}; the daemon learns anew and keeps what the file holds as {}.damaged; if it is not the daemon's file, name another",
+        path.display()
+    ))
 }
 
 fn trusting_anyone(config: &config::Config) -> Option<String> {

@@ -27,12 +27,13 @@ impl Loader<'_, '_> {
     pub(super) fn prompt(&mut self) -> Prompt {
         let calibration_file = self.path("prompt.calibration_file");
         if let Some(path) = &calibration_file
-            && let Err(error) = calibration::file::read(path)
+            // What it holds may be damaged: then the daemon learns anew, and says so.
+            && let Err(error @ calibration::file::Error::Io { .. }) = calibration::file::read(path)
         {
             self.wrong(
                 "prompt.calibration_file",
                 error.to_string(),
-                "name a file that the daemon may write, in a directory that is there, or one that it wrote",
+                "name a file that the daemon may read and write, in a directory that is there",
             );
         }
         Prompt {

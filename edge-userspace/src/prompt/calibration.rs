@@ -9,7 +9,7 @@ pub mod file;
 use crate::tokens::estimate::calibrate::Ratio;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +24,8 @@ pub struct Calibration {
     left_out: AtomicU64,
     file: Option<PathBuf>,
     changed: AtomicBool,
+    /// What the file held could not be taken: it is kept aside before it is replaced.
+    to_keep_aside: AtomicBool,
 }
 
 /// What is learnt of one model.
@@ -45,15 +47,21 @@ pub struct Learnt {
 
 impl Calibration {
     /// With what `file` holds, as far as there is room. Nothing is read from a file that is
-    /// not there, or no good, which is said.
+    /// not there, or no good, which is said; one that is no good is kept aside when
+    /// [`Self::save`] first replaces it.
     #[must_use]
     pub fn new(most_models: usize, file: Option<PathBuf>) -> Self {
         let mut models = HashMap::new();
+        let mut is_good = true;
         if let Some(path) = &file {
             match file::read(path) {
                 Ok(kept) => models.extend(kept.into_iter().take(most_models)),
                 Err(error) => {
-                    tracing::warn!(%error, "what was learnt of models is not read; it is learnt anew");
+                    is_good = false;
+                    tracing::warn!(
+                        %error,
+                        "what was learnt of models is not read and is learnt anew; nothing needs doing, but if the file is not the daemon's, name another in prompt.calibration_file; when it is replaced, what it held is kept beside it, named .damaged",
+                    );
                 }
             }
         }
@@ -64,6 +72,7 @@ impl Calibration {
             left_out: AtomicU64::new(0),
             file,
             changed: AtomicBool::new(false),
+            to_keep_aside: AtomicBool::new(!is_good),
         }
     }
 
@@ -127,11 +136,27 @@ impl Calibration {
         if !self.changed.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        let written = file::write(path, &self.models.load());
+        let written = self.keep_aside(path).and_then(|()| {
+            self.to_keep_aside.store(false, Ordering::Relaxed);
+            file::write(path, &self.models.load())
+        });
         if written.is_err() {
             self.changed.store(true, Ordering::Relaxed);
         }
         written
+    }
+
+    fn keep_aside(&self, path: &Path) -> Result<(), file::Error> {
+        if !self.to_keep_aside.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(aside) = file::keep_aside(path)? {
+            tracing::warn!(
+                file = %path.display(), aside = %aside.display(),
+                "the file held no calibration of models; what it held is kept aside",
+            );
+        }
+        Ok(())
     }
 
     fn find(&self, model: &[u8]) -> Option<Arc<Model>> {
@@ -245,6 +270,62 @@ mod tests {
             let factor = calibration.ratio(b"a").ratio();
             assert!((LEAST..=MOST).contains(&factor), "{factor}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_no_calibration_is_kept_aside_and_what_is_learnt_kept_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calibration.json");
+        let learn = || {
+            let calibration = Calibration::new(8, Some(path.clone()));
+            assert_eq!(calibration.learnt(), []);
+            calibration.save().unwrap();
+            calibration.observe(b"m", 1000, 1200);
+            calibration.save().unwrap();
+            // Only what was found is kept aside, not what was written since.
+            calibration.observe(b"m", 1000, 1200);
+            calibration.save().unwrap();
+            assert_eq!(file::read(&path).unwrap().len(), 1);
+        };
+        let aside =
+            |end: &str| std::fs::read(directory.path().join(format!("calibration.json{end}"))).ok();
+        // One after the other, no copy replaces another. Of an empty one there is nothing to keep.
+        let large = vec![b' '; (4 << 20) + 1];
+        for (held, end) in [
+            (b"".as_slice(), None),
+            (b"{", Some(".damaged")),
+            (b"my only letter", Some(".damaged-2")),
+            (&large, Some(".damaged-3")),
+        ] {
+            std::fs::write(&path, held).unwrap();
+            learn();
+            if let Some(end) = end {
+                assert!(aside(end).is_some_and(|kept| kept == held), "{end}");
+            }
+        }
+        assert_eq!(aside(".damaged").unwrap(), b"{");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 4);
+        // No room for another copy: the file stays, and that is said.
+        for n in 4..=9 {
+            std::fs::write(
+                directory
+                    .path()
+                    .join(format!("calibration.json.damaged-{n}")),
+                "",
+            )
+            .unwrap();
+        }
+        std::fs::write(&path, "{").unwrap();
+        let calibration = Calibration::new(8, Some(path.clone()));
+        calibration.observe(b"m", 1000, 1200);
+        let error = calibration.save().unwrap_err().to_string();
+        assert!(error.contains(".damaged-9"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"{");
+        // Room is made: the next try keeps both.
+        std::fs::remove_file(directory.path().join("calibration.json.damaged-9")).unwrap();
+        calibration.save().unwrap();
+        assert_eq!(aside(".damaged-9").unwrap(), b"{");
+        assert_eq!(file::read(&path).unwrap().len(), 1);
     }
 
     #[test]

@@ -209,12 +209,19 @@ fn what_is_learnt_is_in_its_file_after_a_stop() {
     // Nothing was learnt, so nothing was written.
     let after = std::fs::read_to_string(place.path().join("calibration.json")).unwrap();
     assert_eq!(after, file);
-    // One that is broken is told by `edge check` and keeps a daemon from starting.
-    std::fs::write(place.path().join("calibration.json"), "{").unwrap();
-    let checked = place.edge("check --config edge.toml");
-    let told = String::from_utf8(checked.stderr).unwrap();
-    assert!(
-        told.contains("prompt.calibration_file: calibration.json: holds no calibration"),
-        "{told}"
-    );
+    // One that is broken is told by `edge check`, and the daemon learns anew.
+    for broken in ["{", ""] {
+        std::fs::write(place.path().join("calibration.json"), broken).unwrap();
+        let checked = place.edge("check --config edge.toml");
+        let told = String::from_utf8(checked.stderr).unwrap();
+        assert!(
+            checked.status.success()
+                && told.contains("prompt.calibration_file: calibration.json: holds no calibration")
+                && told.contains("learns anew"),
+            "{told}"
+        );
+        let daemon = place.start();
+        assert_eq!(daemon.status()["calibration"], serde_json::json!([]));
+        daemon.stop();
+    }
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const MAX_BYTES: u64 = 4 << 20;
 /// The form that this program writes.
 const VERSION: u32 = 1;
+/// Files that are kept aside at most: FILE.damaged, FILE.damaged-2 and so on.
+const MOST_ASIDE: u32 = 9;
 /// What was learnt longer ago is of no use: models are changed under their names.
 const MAX_AGE: Duration = Duration::from_secs(90 * 86_400);
 
@@ -34,6 +36,16 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// What it holds cannot be kept aside, so it is not replaced.
+    #[error(
+        "{path}: holds no calibration of models, and up to {last} there is no name to keep it under; take some of those away"
+    )]
+    Aside {
+        /// The file.
+        path: PathBuf,
+        /// The last name that was tried.
+        last: PathBuf,
     },
 }
 
@@ -67,6 +79,12 @@ pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
             });
         }
     };
+    if text.is_empty() {
+        return Err(wrong("it is empty".to_owned()));
+    }
+    if text.len() as u64 > MAX_BYTES {
+        return Err(wrong(format!("it is larger than {MAX_BYTES} bytes")));
+    }
     let content: Content =
         serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     if content.version != VERSION {
@@ -110,16 +128,43 @@ pub(super) fn write(path: &Path, models: &HashMap<Box<str>, Arc<Model>>) -> Resu
     })
 }
 
+/// Gives a file that is no calibration another name, which nothing has, and says which; a file
+/// that is empty or not there is left.
+pub(super) fn keep_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
+    let io = |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    };
+    match std::fs::metadata(path) {
+        Ok(about) if about.len() == 0 => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io(error)),
+    }
+    let mut aside = PathBuf::new();
+    for number in 1..=MOST_ASIDE {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".damaged");
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        aside = PathBuf::from(name);
+        if aside.symlink_metadata().is_err() {
+            std::fs::rename(path, &aside).map_err(io)?;
+            return Ok(Some(aside));
+        }
+    }
+    Err(Error::Aside {
+        path: path.to_owned(),
+        last: aside,
+    })
+}
+
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut text = Vec::new();
     let file = std::fs::File::open(path)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!(
-            "is larger than {MAX_BYTES} bytes"
-        )));
-    }
     Ok(text)
 }
 
