@@ -37,8 +37,12 @@ const DIFFERENT: f64 = 0.02;
 const KEPT: f64 = 0.15;
 /// For the short window an answer is off by at most so many standard deviations.
 const ORDINARY: f64 = 3.0;
-/// What the ratio starts from weighs as much as so many requests.
+/// What the ratio starts from weighs as much as so many requests, and as so many tokens at
+/// least: an answer to a word or two says little of texts.
 const PRIOR_REQUESTS: f64 = 2.0;
+const PRIOR_TOKENS: f64 = 2000.0;
+/// The windows say nothing of a shift before the short one holds so many tokens.
+const ENOUGH_TOKENS: f64 = 400.0;
 /// Before so many answers the interval is the estimate's own, made wider.
 const SPREAD_KNOWN: f64 = 50.0;
 const WIDER: f64 = 2.0;
@@ -162,9 +166,12 @@ impl Ratio {
             .clamp(LEAST, MOST);
         if self.observed == 0.0 {
             self.mean_tokens = estimated;
-            for (window, reach) in [(&mut self.long, LONG), (&mut self.short, SHORT)] {
+            let tokens = PRIOR_REQUESTS * estimated;
+            for (window, reach, tokens) in [
+                (&mut self.long, LONG, tokens.max(PRIOR_TOKENS)),
+                (&mut self.short, SHORT, tokens),
+            ] {
                 let log = self.prior.ln();
-                let tokens = PRIOR_REQUESTS * estimated;
                 window.add(reach, tokens, log, log, PRIOR_REQUESTS);
             }
         }
@@ -193,7 +200,10 @@ impl Ratio {
         let apart = (self.short.mean() - self.long.mean()).abs();
         let variance = self.long.variance().min(self.short.variance());
         let chance = (variance / requests).sqrt();
-        requests >= ENOUGH && apart > DIFFERENT && apart > STANDARD_ERRORS * chance
+        requests >= ENOUGH
+            && self.short.estimated >= ENOUGH_TOKENS
+            && apart > DIFFERENT
+            && apart > STANDARD_ERRORS * chance
     }
 
     /// An estimate in this model's tokens. It stays an estimate.

@@ -153,6 +153,37 @@ fn one_lie_hardly_moves_what_was_learnt() {
 }
 
 #[test]
+fn tiny_answers_hardly_move_it_and_do_not_keep_it_from_learning_of_texts() {
+    for actual in [3, 30] {
+        let mut ratio = Ratio::new(1.0);
+        for answers in 1..=200 {
+            ratio.observe(1, actual);
+            let most = match answers {
+                1..=2 => 1.005,
+                3..=40 => 1.07,
+                _ => 1.5,
+            };
+            assert!(
+                (1.0..=most).contains(&ratio.ratio()),
+                "{answers} of {actual}: {}",
+                ratio.ratio()
+            );
+        }
+    }
+    // Texts that follow are learnt from as ever.
+    for tiny in [2, 100] {
+        let mut random = Random(13);
+        let mut ratio = Ratio::new(1.0);
+        for _ in 0..tiny {
+            ratio.observe(1, 4);
+        }
+        error_of(&mut ratio, &mut random, &[PROSE], 300);
+        let off = ratio.ratio() / PROSE.1 - 1.0;
+        assert!(off.abs() <= 0.03, "after {tiny}: {off}");
+    }
+}
+
+#[test]
 fn state_is_read_back_and_damaged_state_is_not() {
     let mut random = Random(9);
     let mut ratio = Ratio::new(1.5);
