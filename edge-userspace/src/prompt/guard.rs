@@ -54,7 +54,7 @@ pub struct TooLong {
 }
 
 impl Limits {
-    /// The first limit that so many tokens are over.
+    /// The lowest limit that so many tokens are over: a prompt within that one passes.
     pub(super) fn check(
         &self,
         tokens: u64,
@@ -66,17 +66,18 @@ impl Limits {
             (Whose::Node, self.node),
             (Whose::Model, context.filter(|_| self.context)),
         ];
-        for (whose, limit) in limits {
-            if let Some(limit) = limit.filter(|limit| tokens > *limit) {
-                return Err(TooLong {
-                    tokens,
-                    is_estimate,
-                    limit,
-                    whose,
-                });
-            }
+        let lowest = (limits.into_iter())
+            .filter_map(|(whose, limit)| Some((whose, limit?)))
+            .min_by_key(|(_, limit)| *limit);
+        match lowest {
+            Some((whose, limit)) if tokens > limit => Err(TooLong {
+                tokens,
+                is_estimate,
+                limit,
+                whose,
+            }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether none holds that is known before the model.
@@ -102,5 +103,34 @@ impl fmt::Display for TooLong {
             "prompt {about} {} tokens; {whose} is {}",
             self.tokens, self.limit
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_limits_the_lowest_is_named() {
+        let told = |key, node, context| {
+            let limits = Limits {
+                key,
+                node,
+                context: true,
+            };
+            let told = limits.check(1000, false, context).err();
+            told.map(|told| (told.whose, told.limit))
+        };
+        for (key, node, context, lowest) in [
+            (Some(900), Some(500), Some(700), Some((Whose::Node, 500))),
+            (Some(900), Some(800), Some(700), Some((Whose::Model, 700))),
+            (Some(100), Some(800), Some(700), Some((Whose::Key, 100))),
+            (Some(2000), Some(800), None, Some((Whose::Node, 800))),
+            (Some(800), Some(800), Some(800), Some((Whose::Key, 800))),
+            (Some(1000), Some(2000), None, None),
+            (None, None, None, None),
+        ] {
+            assert_eq!(told(key, node, context), lowest);
+        }
     }
 }
