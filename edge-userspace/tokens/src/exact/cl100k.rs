@@ -2,14 +2,18 @@
 
 use super::characters::{Algebra, Characters, Contraction};
 
+/// Their common pattern: whether white space that ends a text is one piece, and whether digits
+/// go by three.
+pub(crate) struct Words<const ONE_TAIL: bool, const TRIPLES: bool>;
+
 /// cl100k_base: white space that ends a text is one piece.
-pub(crate) struct Cl100k;
+pub(crate) type Cl100k = Words<true, true>;
 /// Llama 3: white space that ends a text is cut behind its last line end.
-pub(crate) struct Llama3;
+pub(crate) type Llama3 = Words<false, true>;
 /// Qwen 2: as Llama 3's, with digits one by one.
-pub(crate) struct Qwen2;
+pub(crate) type Qwen2 = Words<false, false>;
 
-impl Algebra for Cl100k {
+impl<const ONE_TAIL: bool, const TRIPLES: bool> Algebra for Words<ONE_TAIL, TRIPLES> {
     const CASED: bool = false;
     const ANY_CASE: bool = true;
     const APOSTROPHE_STARTS: bool = true;
@@ -21,39 +25,7 @@ impl Algebra for Cl100k {
         contraction: impl FnOnce() -> Contraction,
         first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64 {
-        starts::<true, true>(c, ends, contraction, first_of)
-    }
-}
-
-impl Algebra for Llama3 {
-    const CASED: bool = false;
-    const ANY_CASE: bool = true;
-    const APOSTROPHE_STARTS: bool = true;
-
-    #[inline(always)]
-    fn starts(
-        c: &Characters,
-        ends: bool,
-        contraction: impl FnOnce() -> Contraction,
-        first_of: impl Fn(u64, u64, u64) -> u64,
-    ) -> u64 {
-        starts::<false, true>(c, ends, contraction, first_of)
-    }
-}
-
-impl Algebra for Qwen2 {
-    const CASED: bool = false;
-    const ANY_CASE: bool = true;
-    const APOSTROPHE_STARTS: bool = true;
-
-    #[inline(always)]
-    fn starts(
-        c: &Characters,
-        ends: bool,
-        contraction: impl FnOnce() -> Contraction,
-        first_of: impl Fn(u64, u64, u64) -> u64,
-    ) -> u64 {
-        starts::<false, false>(c, ends, contraction, first_of)
+        starts::<ONE_TAIL, TRIPLES>(c, ends, contraction, first_of)
     }
 }
 
