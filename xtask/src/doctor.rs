@@ -14,7 +14,8 @@ use std::process::ExitCode;
 /// Check the toolchain, the kernel and the rights; one fixing command per failure
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exits 0 when everything is good; parts marked optional may be absent.
+Exits 0 when everything is good; parts marked optional may be absent, and what a killed demo
+left does no harm.
 
 Examples:
   cargo xtask doctor
@@ -23,13 +24,6 @@ pub(crate) struct Args {
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-impl Args {
-    /// For people.
-    pub(crate) fn table() -> Self {
-        Self { json: false }
-    }
 }
 
 /// One part, looked at.
@@ -53,6 +47,8 @@ enum State {
     Bad,
     /// Absent, and only named in `found` for what it is good for.
     Optional,
+    /// Somebody else's rubbish: nothing fails for it, and the next demo sweeps it up.
+    Left,
     /// Depends on a part that is bad.
     Unchecked,
 }
@@ -83,6 +79,13 @@ impl Check {
         }
     }
 
+    fn left(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            state: State::Left,
+            ..Self::bad(name, found, fix)
+        }
+    }
+
     fn unchecked(name: &'static str, found: impl Into<String>) -> Self {
         Self {
             name,
@@ -95,12 +98,8 @@ impl Check {
 
 /// Looks, reports; 1 when a part is bad.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut checks = tools::checks()?;
-    checks.extend(kernel::checks());
-    checks.extend(leftovers::checks());
-    let good = checks
-        .iter()
-        .all(|check| matches!(check.state, State::Good | State::Optional));
+    let checks = look()?;
+    let good = failing(&checks).next().is_none();
     if args.json {
         let report = serde_json::json!({ "good": good, "checks": checks });
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -114,6 +113,33 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Looks and reports to people.
+///
+/// # Errors
+/// Names the parts that are bad.
+pub(crate) fn pass() -> anyhow::Result<()> {
+    let checks = look()?;
+    let failing: Vec<_> = failing(&checks)
+        .map(|check| format!("{}: {}", check.name, check.found))
+        .collect();
+    print(&checks, failing.is_empty());
+    anyhow::ensure!(failing.is_empty(), "{}", failing.join("; "));
+    Ok(())
+}
+
+fn look() -> anyhow::Result<Vec<Check>> {
+    let mut checks = tools::checks()?;
+    checks.extend(kernel::checks());
+    checks.extend(leftovers::checks());
+    Ok(checks)
+}
+
+fn failing(checks: &[Check]) -> impl Iterator<Item = &Check> {
+    checks
+        .iter()
+        .filter(|check| matches!(check.state, State::Bad | State::Unchecked))
+}
+
 fn print(checks: &[Check], good: bool) {
     let rows: Vec<_> = checks
         .iter()
@@ -122,6 +148,7 @@ fn print(checks: &[Check], good: bool) {
                 State::Good => (Tone::Good, "good"),
                 State::Bad => (Tone::Bad, "BAD"),
                 State::Optional => (Tone::Note, "optional"),
+                State::Left => (Tone::Note, "left"),
                 State::Unchecked => (Tone::Note, "unchecked"),
             };
             (
