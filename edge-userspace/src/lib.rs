@@ -2,7 +2,8 @@
 //!
 //! packet → [`kernel`] → connection → [`listener`] (hello again, in full) → [`charges`]
 //! (token used up, rates) → [`session`] (who is bound to this connection) → [`api`] (what is
-//! asked) → [`upstream`] (where it goes) → [`relay`] (bytes untouched) → [`telemetry`].
+//! asked) → [`context`] (where this conversation was before) → [`upstream`] (where it goes) →
+//! [`relay`] (bytes untouched) → [`telemetry`].
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
@@ -13,6 +14,7 @@ pub mod api;
 pub mod charges;
 pub mod cli;
 pub mod config;
+pub mod context;
 pub mod daemon;
 pub mod demo_model;
 pub mod ja4;

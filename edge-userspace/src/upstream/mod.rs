@@ -11,6 +11,7 @@ mod addresses;
 mod connect;
 mod exchange;
 mod headers;
+mod id;
 mod places;
 mod pool;
 mod target;
@@ -19,6 +20,7 @@ mod upload;
 pub use connect::ConnectError;
 pub use exchange::Answer;
 pub use headers::strip_hop_by_hop;
+pub use id::UpstreamId;
 pub use target::{Target, TargetError};
 pub use upload::{CLIENT_SILENCE, Fault, Upload};
 
