@@ -2,9 +2,10 @@
 //! that prefix.
 //!
 //! [`identity`] says whose prefix it is and which, [`slots`] remembers where it went and what
-//! it counted. Not here: how a body is read ([`crate::prompt`]), and which upstream is chosen
+//! it counted, [`hints`] how its answers began. Not here: how a body is read ([`crate::prompt`]), and which upstream is chosen
 //! ([`crate::upstream`]).
 
+pub mod hints;
 pub mod identity;
 pub mod slots;
 

@@ -11,8 +11,8 @@ mod verdict;
 
 pub use log::{Bounded, Permit};
 pub use series::{
-    CertificateReload, ConnectionEnd, Counters, Handshake, Histogram, Lane, PromptRefusal,
-    ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
+    CertificateReload, ConnectionEnd, Counters, Handshake, HintOutcome, Histogram, Lane,
+    PromptRefusal, ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
 };
 pub use verdict::Verdict;
 
@@ -55,6 +55,8 @@ pub struct Metrics {
     pub prompt_refusals: Counters<PromptRefusal>,
     /// Time that reading and counting one body took.
     pub prompt_counting: Histogram,
+    /// Prefix hints, and predictions that nobody was told.
+    pub hints: Counters<HintOutcome>,
     /// From a request's head to the head of the upstream's response, seconds.
     pub first_byte: Histogram,
     /// Relayed responses by how they ended.
@@ -120,6 +122,7 @@ impl Metrics {
                 0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2,
                 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
             ]),
+            hints: Counters::default(),
             first_byte: Histogram::new(&[
                 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
                 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
@@ -195,6 +198,11 @@ impl Metrics {
             "prompt_counting_seconds",
             "Time that reading and counting one body took",
             self.prompt_counting.clone(),
+        );
+        r.register(
+            "hints",
+            "Prefix hints, and predictions that nobody was told",
+            self.hints.clone(),
         );
         r.register(
             "upstream_first_byte_seconds",

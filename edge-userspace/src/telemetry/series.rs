@@ -256,6 +256,26 @@ label! {
     }
 }
 
+label! {
+    /// What became of a prefix hint, or of a prediction that nobody was told.
+    HintOutcome "what" {
+        /// Sent: the client asked for one, and it is sure.
+        Told "told",
+        /// Asked for, and nothing is sure.
+        Unsure "unsure",
+        /// Asked for, and this tenant's predictions of late were not right often enough.
+        Withheld "withheld",
+        /// A hint that was sent, and the answer began so.
+        Right "right",
+        /// A hint that was sent, and the answer began otherwise.
+        Wrong "wrong",
+        /// A prediction that was not sent, and the answer began so.
+        QuietlyRight "quietly_right",
+        /// A prediction that was not sent, and the answer began otherwise.
+        QuietlyWrong "quietly_wrong",
+    }
+}
+
 impl Series for prompt::Kind {
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()

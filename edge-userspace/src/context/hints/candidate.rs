@@ -1,0 +1,169 @@
+//! One opening that may come again, and how often so much of it did.
+
+/// Of an opening so much is kept and told at most, bytes.
+pub const MOST_BYTES: usize = 64;
+/// A prediction is one of these first parts of the opening, bytes.
+const CUTS: [u8; 6] = [2, 4, 8, 16, 32, MOST_BYTES as u8];
+/// Answers before anything is believed.
+const ENOUGH: u16 = 8;
+/// Counts are halved at this many answers, so that what is new outweighs what is old.
+const MOST_SEEN: u16 = 64;
+/// So many of a hundred answers must have begun with it.
+const SURE_PERCENT: u32 = 95;
+
+/// The beginning of an answer: whole characters of UTF-8, [`MOST_BYTES`] at most.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Text {
+    bytes: [u8; MOST_BYTES],
+    length: u8,
+}
+
+impl Text {
+    fn new(bytes: &[u8]) -> Self {
+        let mut text = Self {
+            bytes: [0; MOST_BYTES],
+            length: 0,
+        };
+        let taken = bytes.len().min(MOST_BYTES);
+        let whole = match std::str::from_utf8(&bytes[..taken]) {
+            Ok(_) => taken,
+            Err(error) => error.valid_up_to(),
+        };
+        text.bytes[..whole].copy_from_slice(&bytes[..whole]);
+        text.length = whole as u8;
+        text
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(self.as_bytes()).ok()
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl std::fmt::Debug for Text {
+    /// What a model said to somebody belongs in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.length)
+    }
+}
+
+/// An opening and its record.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    text: Text,
+    /// Answers since it is the candidate.
+    seen: u16,
+    /// Of these, those that began with so much of it.
+    agreed: [u16; CUTS.len()],
+}
+
+impl Candidate {
+    /// With one answer seen.
+    pub(super) fn new(opening: &[u8]) -> Self {
+        let text = Text::new(opening);
+        let agreed = CUTS.map(|cut| u16::from(cut <= text.length));
+        Self {
+            text,
+            seen: 1,
+            agreed,
+        }
+    }
+
+    /// Notes how one more answer began.
+    pub(super) fn note(&mut self, opening: &[u8]) {
+        let common = (self.text.as_bytes().iter())
+            .zip(opening)
+            .take_while(|(a, b)| a == b)
+            .count();
+        if self.seen == MOST_SEEN {
+            self.seen /= 2;
+            self.agreed.iter_mut().for_each(|agreed| *agreed /= 2);
+        }
+        self.seen += 1;
+        for (agreed, cut) in self.agreed.iter_mut().zip(CUTS) {
+            *agreed += u16::from(common >= usize::from(cut));
+        }
+        // Another one may do better than one that is right less than every other time.
+        if common < usize::from(CUTS[0]) && self.agreed[0] * 2 < self.seen {
+            *self = Self::new(opening);
+        }
+    }
+
+    /// `None`: not seen often enough to say anything. Inside: what the answer will begin with,
+    /// if that is sure.
+    pub(super) fn predict(&self) -> Option<Option<Text>> {
+        if self.seen < ENOUGH {
+            return None;
+        }
+        let longest = (CUTS.iter().zip(self.agreed).rev())
+            .find(|(_, agreed)| u32::from(*agreed) * 100 >= u32::from(self.seen) * SURE_PERCENT);
+        let text = longest.map(|(cut, _)| {
+            let bytes = self.text.as_bytes();
+            Text::new(&bytes[..usize::from(*cut).min(bytes.len())])
+        });
+        // White space alone is nothing to show.
+        Some(text.filter(|text| text.as_str().is_some_and(|text| !text.trim().is_empty())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(openings: &[&str]) -> Option<Option<Text>> {
+        let (first, rest) = openings.split_first().unwrap();
+        let mut candidate = Candidate::new(first.as_bytes());
+        rest.iter()
+            .for_each(|opening| candidate.note(opening.as_bytes()));
+        candidate.predict()
+    }
+
+    fn text(predicted: Option<Option<Text>>) -> Option<String> {
+        predicted
+            .flatten()
+            .map(|text| text.as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_all_have_in_common_is_predicted_once_it_was_seen_often_enough() {
+        let answers = ["```python\ndef a", "```python\nimport os", "```python\nx"];
+        let many: Vec<_> = answers.into_iter().cycle().take(8).collect();
+        assert!(after(&many[..7]).is_none());
+        assert_eq!(text(after(&many)).as_deref(), Some("```pytho"));
+    }
+
+    #[test]
+    fn a_new_habit_takes_the_place_of_an_old_one() {
+        let mut answers = vec!["First, let us look"; 80];
+        answers.extend(["{\"name\": 1}"; 100]);
+        assert_eq!(text(after(&answers)).as_deref(), Some("{\"name\":"));
+    }
+
+    #[test]
+    fn what_differs_each_time_is_never_predicted() {
+        let answers: Vec<_> = (0..300)
+            .map(|n| format!("{:x}", n * 7_919 % 65_537))
+            .collect();
+        for upto in 8..answers.len() {
+            let answers: Vec<_> = answers[..upto].iter().map(String::as_str).collect();
+            assert_eq!(text(after(&answers)), None);
+        }
+    }
+
+    #[test]
+    fn characters_stay_whole_and_white_space_is_nothing() {
+        assert_eq!(
+            text(after(&["首先，我们来看一下"; 8])).as_deref(),
+            Some("首先，我们")
+        );
+        assert_eq!(after(&["  \n\n"; 8]).unwrap(), None);
+        assert_eq!(text(after(&["1"; 80])), None, "shorter than any part");
+    }
+}
