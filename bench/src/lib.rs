@@ -4,6 +4,8 @@
 //! times a null baseline and trivial competitors in the same run, so that a goal that they
 //! meet too shows itself as no goal. What the benches share is here; it times nothing.
 
+pub mod trace;
+
 use std::path::Path;
 
 /// Issued-at of the captured hellos' token: the second at which they are judged.
