@@ -21,7 +21,7 @@ pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
-use crate::prompt::{Count, Counters, Learn, Prompts, Shape, Usage};
+use crate::prompt::{AnswerReading, Count, Counters, Learn, Prompts, Shape};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
@@ -308,12 +308,12 @@ impl Api {
         }
         let is_usage =
             head.status == http::StatusCode::OK && (is_event_stream || headers::is_json(&headers));
-        let usage = learn.filter(|_| is_usage);
+        let learn = learn.filter(|_| is_usage);
         let body = Relayed::new(
             answer,
             is_event_stream,
             self.upstream.target().idle_timeout(),
-            usage.map(|learn| Usage::new(learn, is_event_stream)),
+            AnswerReading::new(learn, None, is_event_stream),
             stream,
             id.text().clone(),
             Arc::clone(&self.metrics),

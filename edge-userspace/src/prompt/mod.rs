@@ -4,11 +4,13 @@
 //! gives each value to whom it belongs ([`place`], by the tables of [`messages`] and [`chat`]),
 //! a tally counts the texts by the model's way ([`counters`]), [`guard`] refuses what is too
 //! long, and [`Count`] says what it comes to. [`calibration`] learns of models whose tokenizer
-//! is not published; [`usage`] reads what an upstream counted.
+//! is not published; [`answer`] reads what an upstream counted and
+//! how it begins.
 //!
 //! Not here: the tokenizers ([`crate::tokens`]), and what a refusal looks like
 //! ([`crate::api`]).
 
+pub mod answer;
 pub mod calibration;
 mod chat;
 mod count;
@@ -25,9 +27,9 @@ mod shared;
 mod tally;
 #[cfg(test)]
 mod tests;
-pub mod usage;
 mod walk;
 
+pub use answer::{AnswerReading, Opening};
 pub use count::{Count, Kind, Parts};
 pub use counters::Counters;
 pub use guard::{Limits, TooLong, Whose};
@@ -35,5 +37,4 @@ pub use place::Part;
 pub use reading::{Counted, Learn, Reading, Refusal};
 pub use room::{Held, Room};
 pub use shared::Prompts;
-pub use usage::Usage;
 pub use walk::Shape;

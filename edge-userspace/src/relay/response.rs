@@ -3,7 +3,7 @@
 use super::events::Boundary;
 use super::request::RequestBody;
 use crate::api::error::ApiError;
-use crate::prompt::Usage;
+use crate::prompt::AnswerReading;
 use crate::session::{End, Stream};
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
@@ -62,8 +62,8 @@ pub struct Relayed {
     /// Set while an event is still to come to its end.
     cut: Option<(Cut, Pin<Box<Sleep>>)>,
     silence: Silence,
-    /// Reads what the upstream counted, until it has said so.
-    usage: Option<Box<Usage>>,
+    /// Reads along, until it knows all that it wants to.
+    reading: Option<Box<AnswerReading>>,
     stream: Stream,
     request_id: HeaderValue,
     account: Account,
@@ -71,13 +71,13 @@ pub struct Relayed {
 
 impl Relayed {
     /// Relays `answer`; `is_event_stream` by its content type. `request_id` goes into an
-    /// error event; `usage` reads along, where something is to be learnt.
+    /// error event; `reading` reads along, where something is to be learnt.
     #[must_use]
     pub fn new(
         answer: Answer<RequestBody>,
         is_event_stream: bool,
         idle_timeout: Duration,
-        usage: Option<Usage>,
+        reading: Option<AnswerReading>,
         stream: Stream,
         request_id: HeaderValue,
         metrics: Arc<Metrics>,
@@ -89,7 +89,7 @@ impl Relayed {
             last_words: None,
             cut: None,
             silence: Silence::new(idle_timeout),
-            usage: usage.map(Box::new),
+            reading: reading.map(Box::new),
             stream,
             request_id,
             account: Account {
@@ -99,7 +99,7 @@ impl Relayed {
             },
         };
         if relayed.is_end_stream() {
-            relayed.account.end = Some(StreamEnd::Complete);
+            relayed.complete();
         }
         relayed
     }
@@ -131,8 +131,7 @@ impl Relayed {
                 Poll::Ready(self.cut_here(Cut::UpstreamBroke))
             }
             Poll::Ready(None) => {
-                self.answer = None;
-                self.account.end = Some(StreamEnd::Complete);
+                self.complete();
                 Poll::Ready(None)
             }
             Poll::Pending => {
@@ -166,8 +165,9 @@ impl Relayed {
     /// Notes a chunk; shortens it when the stream is to end within it.
     fn pass(&mut self, mut data: Bytes) -> Bytes {
         self.silence.broken();
-        if self.usage.as_mut().is_some_and(|usage| usage.pass(&data)) {
-            self.usage = None;
+        let reading = self.reading.as_mut();
+        if reading.is_some_and(|reading| reading.pass(&data)) {
+            self.reading = None;
         }
         if let Some(boundary) = &mut self.events {
             match &self.cut {
@@ -183,10 +183,18 @@ impl Relayed {
         }
         self.account.count(data.len());
         if self.answer.as_ref().is_some_and(Body::is_end_stream) {
-            self.answer = None;
-            self.account.end = Some(StreamEnd::Complete);
+            self.complete();
         }
         data
+    }
+
+    /// The upstream said all that it had to say.
+    fn complete(&mut self) {
+        self.answer = None;
+        self.account.end = Some(StreamEnd::Complete);
+        if let Some(reading) = self.reading.take() {
+            reading.end();
+        }
     }
 
     /// Within an event there is no place for another.
