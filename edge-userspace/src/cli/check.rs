@@ -223,6 +223,23 @@ fn client_rules(config: &config::Config) -> Vec<String> {
     lines
 }
 
+/// What is remembered of conversations.
+fn contexts(context: &config::Context) -> String {
+    if !context.enabled {
+        return "contexts are not remembered: every turn may go to any upstream".to_owned();
+    }
+    let hints = match context.hints {
+        true => format!("{} beginnings of answers", context.hint_entries),
+        false => "no beginnings of answers".to_owned(),
+    };
+    format!(
+        "contexts: {} are remembered at a time, {} per mille of them of one key; {hints}; a key warms up {} a minute",
+        context.table_bytes / 64,
+        context.tenant_share_per_mille,
+        context.preheats_per_minute,
+    )
+}
+
 /// How prompts are counted, the first rule that matches, and how long they may be.
 fn prompts(config: &config::Config) -> Vec<String> {
     let prompt = &config.prompt;
@@ -334,6 +351,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     lines.extend(proxy_protocol(config));
     lines.extend(client_rules(config));
     lines.extend(prompts(config));
+    lines.push(contexts(&config.context));
     lines.extend(certificate(config));
     lines
 }

@@ -87,6 +87,7 @@ impl Loader<'_, '_> {
             upstream: self.upstream(),
             api: self.api(),
             prompt: self.prompt(),
+            context: self.context(),
             admin: self.admin(),
             log: self.log(),
         }
@@ -414,7 +415,7 @@ impl Loader<'_, '_> {
         self.values.duration(name).unwrap_or_default()
     }
 
-    fn boolean(&self, name: &str) -> bool {
+    pub(super) fn boolean(&self, name: &str) -> bool {
         self.values.boolean(name).unwrap_or_default()
     }
 

@@ -6,6 +6,7 @@
 
 mod check;
 mod clients;
+mod context;
 mod files;
 mod live;
 mod load;
@@ -18,6 +19,7 @@ pub mod schema;
 pub mod values;
 
 pub use clients::{Action, Clients, Rule};
+pub use context::Context;
 pub use files::{Identity, IdentityError};
 pub use live::{LIVE, Said};
 pub use load::{admin_address, load, load_said};
@@ -53,6 +55,8 @@ pub struct Config {
     pub api: Api,
     /// `[prompt]`
     pub prompt: Prompt,
+    /// `[context]`
+    pub context: Context,
     /// `[admin]`
     pub admin: Admin,
     /// `[log]`

@@ -190,6 +190,20 @@ fields! {
         "File in which the daemon keeps what it has learnt of models whose tokenizer is not published.";
     "prompt.calibrated_models": Integer(1, 4096), Value("64"),
         "Models that are learnt apart; of more, the first stay, and the others keep the built-in factor.";
+    "context.enabled": Boolean, Value("true"),
+        "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
+    "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),
+        "Size of the table of contexts, 64 bytes each; of more, the least useful go.";
+    "context.huge_pages": Boolean, Value("true"),
+        "Whether the table asks the kernel for huge pages. It works without.";
+    "context.tenant_share_per_mille": Integer(1, 1000), Value("250"),
+        "Most of the table that one key's contexts may take, in thousandths.";
+    "context.hints": Boolean, Value("true"),
+        "Whether it is learnt how answers begin, for clients that ask with `anthropic-beta: prefix-hint-2024-10-22`.";
+    "context.hint_entries": Integer(1024, 16_777_216), Value("32768"),
+        "Beginnings of answers that are remembered at a time, about 136 bytes each.";
+    "context.preheats_per_minute": Integer(0, 1_000_000), Value("60"),
+        "How many `HEAD /v1/health` with `x-anthropic-context-hint` a minute warm something up for each key; 0: none.";
     "admin.address": Address, Value("\"127.0.0.1:9901\""),
         "Where `/metrics`, `/livez`, `/readyz` and `/status` are served, without authentication.";
     "admin.allow_public": Boolean, Value("false"),

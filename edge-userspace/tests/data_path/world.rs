@@ -305,6 +305,15 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             calibration_file: None,
             calibrated_models: 64,
         },
+        context: config::Context {
+            enabled: true,
+            table_bytes: 1 << 20,
+            huge_pages: false,
+            tenant_share_per_mille: 250,
+            hints: true,
+            hint_entries: 4096,
+            preheats_per_minute: 60,
+        },
         admin: config::Admin {
             address: ([127, 0, 0, 1], 0).into(),
         },
