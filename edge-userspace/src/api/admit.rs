@@ -3,10 +3,8 @@
 use super::Api;
 use super::error::ApiError;
 use super::route::Route;
-use super::seen::Encoding;
-use crate::prompt::{
-    Count, Counted, Held, Limits, Reading, Refusal, Shape, TooLong, Whose, decode,
-};
+use crate::prompt::decode::{self, Encoding};
+use crate::prompt::{Count, Counted, Held, Limits, Reading, Refusal, Shape, TooLong, Whose};
 use crate::session::Session;
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
@@ -33,8 +31,10 @@ pub(super) enum Refused {
     Body(Fault),
     /// It was read so far, and is refused for what it holds.
     Content(Refusal),
-    /// There is no room for it.
+    /// There is no room for it now.
     NoRoom,
+    /// It needs more than all the room that there is.
+    NeverFits,
 }
 
 impl Route {
@@ -58,10 +58,8 @@ impl Api {
         encoding: Encoding,
         body: &mut Incoming,
     ) -> Result<Admitted, Refused> {
-        let mut reading = self.reading(session, route, shape);
-        if encoding == Encoding::Gzip {
-            reading = reading.gzip(self.settings.max_body_bytes);
-        }
+        let reading = self.reading(session, route, shape);
+        let mut reading = reading.encoded(encoding, self.settings.max_body_bytes);
         let mut held = self.prompts.room().hold();
         let mut spent = Duration::ZERO;
         let admitted = self.read(body, &mut reading, &mut held, &mut spent).await;
@@ -105,6 +103,9 @@ impl Api {
         spent: &mut Duration,
     ) -> Result<(), Refused> {
         let mut left_bytes = self.settings.max_body_bytes;
+        // What decoding needs is given back when the body has been read.
+        let mut decoding = self.prompts.room().hold();
+        take(&mut decoding, reading.decoder_bytes())?;
         loop {
             let frame = tokio::time::timeout(CLIENT_SILENCE, body.frame()).await;
             let frame = frame.map_err(|_| Refused::Body(Fault::ClientSilent))?;
@@ -118,31 +119,23 @@ impl Api {
             };
             left_bytes = (left_bytes.checked_sub(piece.len() as u64))
                 .ok_or(Refused::Body(Fault::TooLarge))?;
-            if !held.take(piece.len()) {
-                return Err(Refused::NoRoom);
-            }
+            take(held, piece.len())?;
             let begun = Instant::now();
             let pushed = reading.push(piece);
             *spent += begun.elapsed();
-            pushed.map_err(Refused::Content)?;
+            if !pushed.map_err(Refused::Content)? {
+                go_on(reading, spent).await?;
+            }
+            let grown = (reading.decoder_bytes() as u64).saturating_sub(decoding.bytes());
+            if grown > 0 {
+                take(&mut decoding, grown as usize)?;
+            }
         }
         let begun = Instant::now();
         let finished = reading.finish();
         *spent += begun.elapsed();
         finished.map_err(Refused::Content)?;
-        loop {
-            let begun = Instant::now();
-            let done = reading.go_on();
-            *spent += begun.elapsed();
-            if done.map_err(Refused::Content)? {
-                return Ok(());
-            }
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "each turn does a part of a bounded work; others have theirs in between"
-            )]
-            tokio::task::yield_now().await;
-        }
+        go_on(reading, spent).await
     }
 
     /// What the client is told of a body that was not taken; counts it.
@@ -152,11 +145,10 @@ impl Api {
             Refused::Content(Refusal::Decoding(decode::Error::TooLarge)) => {
                 return self.too_large();
             }
-            Refused::Content(Refusal::Decoding(decode::Error::Gzip)) => (
+            Refused::NeverFits => return self.needs_more_than_all_room(),
+            Refused::Content(Refusal::Decoding(decode::Error::Broken(encoding))) => (
                 PromptRefusal::Json,
-                ApiError::invalid_request(
-                    "The request's body is not gzip as content-encoding says",
-                ),
+                ApiError::invalid_request(not_encoded(*encoding)),
             ),
             Refused::Content(Refusal::Json(error)) => (
                 PromptRefusal::Json,
@@ -176,6 +168,46 @@ impl Api {
         self.metrics.prompt_refusals.one(reason);
         error
     }
+}
+
+/// Takes room of a body, if there is any.
+fn take(held: &mut Held, bytes: usize) -> Result<(), Refused> {
+    if held.take(bytes) {
+        Ok(())
+    } else if held.never_fits() {
+        Err(Refused::NeverFits)
+    } else {
+        Err(Refused::NoRoom)
+    }
+}
+
+/// Turn by turn, until nothing is left to do.
+async fn go_on(reading: &mut Reading, spent: &mut Duration) -> Result<(), Refused> {
+    loop {
+        let begun = Instant::now();
+        let done = reading.go_on();
+        *spent += begun.elapsed();
+        if done.map_err(Refused::Content)? {
+            return Ok(());
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "each turn does a part of a bounded work; others have theirs in between"
+        )]
+        tokio::task::yield_now().await;
+    }
+}
+
+fn not_encoded(encoding: Encoding) -> String {
+    let window = if encoding == Encoding::Zstd {
+        ", with a window of at most 8 MiB"
+    } else {
+        ""
+    };
+    format!(
+        "The request's body is not {}{window} as content-encoding says",
+        encoding.name()
+    )
 }
 
 impl TooLong {

@@ -21,6 +21,7 @@ pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
+use crate::prompt::decode::Encoding;
 use crate::prompt::{AnswerReading, Count, Counters, Learn, Prompts, Shape};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
@@ -34,7 +35,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use read_off::read_off;
-use seen::{Encoding, Seen};
+use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -207,13 +208,16 @@ impl Api {
         }
         if seen.encoding_unknown {
             return Err(ApiError::unsupported_encoding(
-                "content-encoding must be identity or gzip",
+                "content-encoding must be identity, gzip or zstd",
             ));
         }
         if (seen.content_length).is_some_and(|length| length > self.settings.max_body_bytes) {
             return Err(self.too_large());
         }
         Ok(match route.shape() {
+            Some(_) if (seen.content_length).is_some_and(|length| length > self.all_room()) => {
+                return Err(self.needs_more_than_all_room());
+            }
             Some(shape) => Plan::Count(shape, seen.encoding),
             None => Plan::Forward,
         })
@@ -381,6 +385,19 @@ impl Api {
         ApiError::request_too_large(format!(
             "The request's body is larger than {} bytes",
             self.settings.max_body_bytes
+        ))
+    }
+
+    /// Room for bodies that are held, when none is.
+    fn all_room(&self) -> u64 {
+        self.prompts.room().most_bytes()
+    }
+
+    /// No second try helps, so it is no 529.
+    fn needs_more_than_all_room(&self) -> ApiError {
+        ApiError::request_too_large(format!(
+            "The request's body needs more room than the {} bytes that this node has for bodies",
+            self.all_room()
         ))
     }
 }

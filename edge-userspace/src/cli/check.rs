@@ -80,6 +80,7 @@ impl Check {
         let mut warnings = keys.warnings(config);
         warnings.extend(trusting_anyone(config));
         warnings.extend(learning_anew(config));
+        warnings.extend(little_room(config));
         let means = explain(config, keys);
         if self.json {
             return print_json(&json!({
@@ -186,6 +187,14 @@ fn learning_anew(config: &config::Config) -> Option<String> {
     Some(format!(
         "prompt.calibration_file: {error}; the daemon learns anew and keeps what the file holds as {}.damaged; if it is not the daemon's file, name another",
         path.display()
+    ))
+}
+
+/// Room in which a body that is allowed does not fit.
+fn little_room(config: &config::Config) -> Option<String> {
+    let (room, body) = (config.prompt.max_held_bytes, config.api.max_body_bytes);
+    (room < body).then(|| format!(
+        "prompt.max_held_bytes: {room} bytes of room take no body as large as api.max_body_bytes allows, {body}; such a one is a 413: raise it to {body} or more, or lower api.max_body_bytes"
     ))
 }
 

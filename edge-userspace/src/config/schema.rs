@@ -183,7 +183,7 @@ fields! {
     "prompt.max_tokens": Integer(0, 1_000_000_000), Value("0"),
         "Most tokens of one prompt; a longer one is a 400 that names both numbers. 0: no limit. A key may have its own, which may only be lower. Changes while the daemon runs.";
     "prompt.max_held_bytes": Integer(1_048_576, 1_099_511_627_776), Value("536870912"),
-        "Bytes of request bodies that are held at a time, all threads together, until they have been sent on; a request that has no room is a 529.";
+        "Bytes of request bodies that are held at a time, all threads together, until they have been sent on, and of what decoding them takes; a request that finds no room is a 529, one that could never fit a 413.";
     "prompt.models": Models, Computed("those that are built in"),
         "How each model's prompts are counted, first match wins, at most 256 before those that are built in: see [Token counts](#token-counts). Changes while the daemon runs.";
     "prompt.calibration_file": Path, Computed("none: learnt anew with each start"),

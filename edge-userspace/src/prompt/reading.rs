@@ -7,18 +7,20 @@
 use super::calibration::Calibration;
 use super::count::{Count, Kind, Parts};
 use super::counters::{Counters, Rules};
-use super::decode::{self, Decoder};
+use super::decode::{self, Decoder, Encoding};
 use super::guard::{Limits, TooLong};
 use super::json::{self, Reader};
 use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is read again at a time.
-const AGAIN_BYTES: usize = 1 << 20;
+/// About what is read in one turn, decoded: few milliseconds of the slowest text.
+const TURN_BYTES: usize = 256 * 1024;
+/// Of a body that is longer, the texts before the model's name are read again at its end.
+const AGAIN_BYTES: u64 = 1 << 20;
 /// Pieces that are smaller are put together: each keeps the buffer that it lies in.
 const SMALL_BYTES: usize = 2048;
 const TOGETHER_BYTES: usize = 16 * 1024;
@@ -31,7 +33,10 @@ pub struct Reading {
     limits: Limits,
     /// None: the body is not encoded.
     decoder: Option<Decoder>,
+    encoding: Encoding,
     most_bytes: u64,
+    /// What is left to read of the piece that has come, or of the one that is read again.
+    unread: Bytes,
     reader: Reader,
     walk: Walk,
     held: Vec<Bytes>,
@@ -145,7 +150,9 @@ impl Reading {
             rules,
             limits,
             decoder: None,
+            encoding: Encoding::Identity,
             most_bytes: 0,
+            unread: Bytes::new(),
             reader: Reader::new(),
             walk: Walk::new(shape, None, unknown, resolve),
             held: Vec::new(),
@@ -157,31 +164,24 @@ impl Reading {
         }
     }
 
-    /// The body comes with content-encoding gzip; decoded it may have so many bytes. It is
-    /// held as it comes.
+    /// The body comes encoded so; decoded it may have so many bytes. It is held as it comes.
     #[must_use]
-    pub fn gzip(mut self, most_bytes: u64) -> Self {
+    pub fn encoded(mut self, encoding: Encoding, most_bytes: u64) -> Self {
+        self.encoding = encoding;
         self.most_bytes = most_bytes;
-        self.decoder = Some(Decoder::gzip(most_bytes));
+        self.decoder = Decoder::new(encoding, most_bytes);
         self
     }
 
-    /// A piece of the body came.
+    /// A piece of the body came; whether all of it has been read. What is left to read is for
+    /// [`Reading::go_on`], before the next piece.
     ///
     /// # Errors
     /// When the request is refused already.
-    pub fn push(&mut self, piece: Bytes) -> Result<(), Refusal> {
-        self.read(&piece)?;
+    pub fn push(&mut self, piece: Bytes) -> Result<bool, Refusal> {
+        self.unread = piece.clone();
         self.hold(piece);
-        // The model's name came after some text.
-        if self.walk.model.is_some()
-            && self.walk.tally.is_bound()
-            && self.held_bytes <= AGAIN_BYTES as u64
-        {
-            self.begin_again();
-            while !self.read_again()? {}
-        }
-        Ok(())
+        self.go_on()
     }
 
     /// The body is whole. What is left to do is for [`Reading::go_on`].
@@ -202,8 +202,19 @@ impl Reading {
     /// # Errors
     /// When the request is refused.
     pub fn go_on(&mut self) -> Result<bool, Refusal> {
-        if self.again.is_some() && !self.read_again()? {
+        if !self.read_on()? {
             return Ok(false);
+        }
+        if !self.is_whole {
+            // The model's name came after some text.
+            if self.walk.model.is_some()
+                && self.walk.tally.is_bound()
+                && self.held_bytes <= AGAIN_BYTES
+            {
+                self.begin_again();
+                return self.read_on();
+            }
+            return Ok(true);
         }
         let rule = self.rule();
         let texts = self.walk.tally.texts();
@@ -246,15 +257,60 @@ impl Reading {
         (counted, self.held)
     }
 
-    fn read(&mut self, piece: &[u8]) -> Result<(), Refusal> {
-        match self.decoder.take() {
-            None => self.read_decoded(piece),
-            Some(mut decoder) => {
-                let read = decoder.push(piece, |decoded| self.read_decoded(decoded));
-                self.decoder = Some(decoder);
-                read
+    /// What decoding holds in memory now, bytes.
+    #[must_use]
+    pub fn decoder_bytes(&self) -> usize {
+        (self.decoder.as_ref()).map_or(0, Decoder::memory_bytes)
+    }
+
+    /// Reads one turn's part of what has come, or is read again; whether nothing is left.
+    fn read_on(&mut self) -> Result<bool, Refusal> {
+        let mut left = TURN_BYTES;
+        loop {
+            if !self.read_piece(&mut left)? {
+                return Ok(false);
             }
+            let Some(at) = self.again else {
+                return Ok(true);
+            };
+            let Some(piece) = self.held.get(at) else {
+                self.again = None;
+                // In the middle of the body this is for later.
+                if self.is_whole {
+                    self.end()?;
+                }
+                return Ok(true);
+            };
+            self.unread = piece.clone();
+            self.again = Some(at + 1);
         }
+    }
+
+    /// Reads what is left of a piece, and no more than about `left`; whether that was all.
+    fn read_piece(&mut self, left: &mut usize) -> Result<bool, Refusal> {
+        let mut unread = std::mem::take(&mut self.unread);
+        while !unread.is_empty() && *left > 0 {
+            let read = match self.decoder.take() {
+                None => {
+                    let part = unread.split_to(unread.len().min(*left));
+                    self.read_decoded(&part)?;
+                    part.len()
+                }
+                Some(mut decoder) => {
+                    let mut rest = &unread[..];
+                    let decoded = decoder.step(&mut rest)?;
+                    self.read_decoded(decoded)?;
+                    let taken = unread.len() - rest.len();
+                    let read = taken.max(decoded.len());
+                    unread.advance(taken);
+                    self.decoder = Some(decoder);
+                    read
+                }
+            };
+            *left = left.saturating_sub(read);
+        }
+        self.unread = unread;
+        Ok(self.unread.is_empty())
     }
 
     fn read_decoded(&mut self, text: &[u8]) -> Result<(), Refusal> {
@@ -266,8 +322,14 @@ impl Reading {
 
     /// All of the text has been read.
     fn end(&mut self) -> Result<(), Refusal> {
-        if let Some(decoder) = self.decoder.take() {
-            decoder.finish(|decoded| self.read_decoded(decoded))?;
+        if let Some(mut decoder) = self.decoder.take() {
+            loop {
+                let decoded = decoder.finish()?;
+                if decoded.is_empty() {
+                    break;
+                }
+                self.read_decoded(decoded)?;
+            }
         }
         self.reader.finish(&mut self.walk).map_err(Refusal::Json)
     }
@@ -324,32 +386,8 @@ impl Reading {
         let model = Some(self.walk.model.take().unwrap_or_default());
         self.walk = Walk::new(self.shape, model, Method::Later, Rc::clone(&self.resolve));
         self.reader = Reader::new();
-        if self.most_bytes > 0 {
-            self.decoder = Some(Decoder::gzip(self.most_bytes));
-        }
+        self.decoder = Decoder::new(self.encoding, self.most_bytes);
         self.again = Some(0);
-    }
-
-    /// Reads a part again; whether that was the last.
-    fn read_again(&mut self) -> Result<bool, Refusal> {
-        let mut left = AGAIN_BYTES;
-        while let Some(at) = self.again {
-            let Some(piece) = self.held.get(at).cloned() else {
-                self.again = None;
-                // In the middle of the body this is for later.
-                if self.is_whole {
-                    self.end()?;
-                }
-                break;
-            };
-            if left == 0 {
-                return Ok(false);
-            }
-            left = left.saturating_sub(piece.len());
-            self.read(&piece)?;
-            self.again = Some(at + 1);
-        }
-        Ok(true)
     }
 
     fn rule(&self) -> &Model {

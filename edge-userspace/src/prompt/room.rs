@@ -61,6 +61,18 @@ impl Held {
         self.bytes += bytes;
         before + bytes <= self.room.most_bytes
     }
+
+    /// What it has taken, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it would have no room if it were alone.
+    #[must_use]
+    pub fn never_fits(&self) -> bool {
+        self.bytes > self.room.most_bytes
+    }
 }
 
 impl Drop for Held {
@@ -82,6 +94,8 @@ mod tests {
         drop(b);
         let mut c = room.hold();
         assert!(c.take(4000));
+        assert!(!c.take(4000) && !c.never_fits(), "alone it would fit");
+        assert!(!c.take(4000) && c.never_fits(), "this is too much");
         drop((a, c));
         assert_eq!(room.bytes(), 0);
     }

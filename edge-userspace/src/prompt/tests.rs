@@ -18,7 +18,10 @@ fn read(shape: Shape, limits: Limits, pieces: &[&[u8]]) -> Result<Counted, Refus
     let models = Arc::new(Models::default());
     let mut reading = Reading::new(shape, models, Rc::default(), calibration, limits);
     for piece in pieces {
-        reading.push(Bytes::copy_from_slice(piece))?;
+        let mut is_read = reading.push(Bytes::copy_from_slice(piece))?;
+        while !is_read {
+            is_read = reading.go_on()?;
+        }
     }
     reading.finish()?;
     while !reading.go_on()? {}
@@ -475,6 +478,49 @@ fn what_is_no_request_is_read_all_the_same() {
     let long = format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(5000));
     let counted = read(MESSAGES, Limits::default(), &[long.as_bytes()]).unwrap();
     assert!(counted.model.is_empty() && counted.learn.is_none());
+}
+
+/// A piece that is small encoded is read in turns, and each turn is bounded.
+#[test]
+fn one_turn_reads_no_more_than_a_part() {
+    use decode::Encoding;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write as _;
+    const BLANKS: usize = 8 << 20;
+    let request = r#"{"messages":[{"role":"user","content":"one two"}],"model":"gpt-4o"}"#;
+    let text = [&vec![b' '; BLANKS][..], request.as_bytes()].concat();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&text).unwrap();
+    let body = Bytes::from(encoder.finish().unwrap());
+    for (encoding, body, most_turns) in [
+        (Encoding::Gzip, body, BLANKS / (256 << 10) + 2),
+        (
+            Encoding::Identity,
+            Bytes::from(text),
+            BLANKS / (256 << 10) + 2,
+        ),
+    ] {
+        let calibration = Arc::new(Calibration::new(8, None));
+        let models = Arc::new(Models::default());
+        let limits = Limits::default();
+        let reading = Reading::new(CHAT, models, Rc::default(), calibration, limits);
+        let mut reading = reading.encoded(encoding, 1 << 30);
+        let mut turns = 1;
+        let mut is_read = reading.push(body).unwrap();
+        while !is_read {
+            turns += 1;
+            is_read = reading.go_on().unwrap();
+        }
+        // A turn ends within one step of the decoder.
+        let fewest = BLANKS / ((256 + 64) << 10);
+        assert!(
+            (fewest..=most_turns).contains(&turns),
+            "{encoding:?} {turns}"
+        );
+        reading.finish().unwrap();
+        while !reading.go_on().unwrap() {}
+        assert_eq!(reading.counted().0.count.tokens, 2 + 1 + 3 + 3);
+    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

@@ -194,3 +194,24 @@ fn a_store_with_more_keys_than_room_is_said() {
     );
     assert_eq!(keys["complete"], false);
 }
+
+#[test]
+fn a_check_warns_of_room_that_no_large_body_fits_into() {
+    let place = Place::new();
+    place.new_key("alice");
+    place.configure(|text| text + "[prompt]\nmax_held_bytes = 1_048_576\n");
+    let checked = place.edge("check --config edge.toml");
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(checked.status.success(), "{told}");
+    for part in [
+        "warning: edge.toml: prompt.max_held_bytes: 1048576 bytes",
+        "33554432",
+        "lower api.max_body_bytes",
+    ] {
+        assert!(told.contains(part), "no {part} in {told}");
+    }
+    place.configure(|text| text + "[api]\nmax_body_bytes = 1_048_576\n");
+    let checked = place.edge("check --config edge.toml");
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(!told.contains("prompt.max_held_bytes"), "{told}");
+}

@@ -1,7 +1,7 @@
 //! Prompts: counted, told, limited, before anything goes upstream.
 
 use crate::client::{Answer, Ask, Client, Http, pieces};
-use crate::limits::gzip;
+use crate::limits::{gzip, zstd};
 use crate::world::{ALICE, BOB, Wishes, World, record, soon, token, until};
 use bytes::Bytes;
 use edge_userspace::keys::Edit;
@@ -249,37 +249,104 @@ async fn an_encoded_body_is_counted_and_passes_as_it_came() {
     let world = World::configured(|config| config.api.max_body_bytes = 1 << 20);
     limit(&world, 5000);
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
-    let ask = |body: &[u8]| chat(0).body(body.to_vec()).with("content-encoding", "gzip");
-    let body = gzip(chat_body(1000).as_bytes());
-    let answer = client
-        .ask(ask(&body).with("x-demo-echo", "1"))
-        .await
-        .unwrap();
-    assert_eq!(answer.header("x-edge-input-tokens"), "1007;exact");
-    assert_eq!(answer.json()["body_bytes"], body.len());
-    let answer = client
-        .ask(ask(&gzip(chat_body(6000).as_bytes())))
-        .await
-        .unwrap();
-    answer.is_error(400, "invalid_request_error", "prompt is at least ");
-    let answer = client.ask(ask(&gzip(&vec![b' '; 2 << 20]))).await.unwrap();
-    answer.is_error(
-        413,
-        "request_too_large",
-        "The request's body is larger than",
-    );
-    let answer = client.ask(ask(b"{}")).await.unwrap();
-    answer.is_error(
-        400,
-        "invalid_request_error",
-        "The request's body is not gzip",
-    );
-    let answer = client.ask(ask(&body[..body.len() - 9])).await.unwrap();
-    answer.is_error(
-        400,
-        "invalid_request_error",
-        "The request's body is not gzip",
-    );
+    for (name, encode) in [
+        ("gzip", gzip as fn(&[u8]) -> Vec<u8>),
+        ("zstd", zstd as fn(&[u8]) -> Vec<u8>),
+    ] {
+        let ask = |body: &[u8]| chat(0).body(body.to_vec()).with("content-encoding", name);
+        let body = encode(chat_body(1000).as_bytes());
+        let answer = client
+            .ask(ask(&body).with("x-demo-echo", "1"))
+            .await
+            .unwrap();
+        assert_eq!(answer.header("x-edge-input-tokens"), "1007;exact");
+        assert_eq!(answer.json()["body_bytes"], body.len());
+        let answer = client
+            .ask(ask(&encode(chat_body(6000).as_bytes())))
+            .await
+            .unwrap();
+        answer.is_error(400, "invalid_request_error", "prompt is at least ");
+        let bomb = encode(&vec![b' '; 2 << 20]);
+        let answer = client.ask(ask(&bomb)).await.unwrap();
+        answer.is_error(
+            413,
+            "request_too_large",
+            "The request's body is larger than",
+        );
+        for broken in [&b"{}"[..], &body[..body.len() - 9]] {
+            let answer = client.ask(ask(broken)).await.unwrap();
+            let told = format!("The request's body is not {name}");
+            answer.is_error(400, "invalid_request_error", &told);
+        }
+    }
+    until("the room back", || world.prompts.room().bytes() == 0).await;
+}
+
+/// A body of some 150 kB that is 30 MiB decoded: who came after it need not wait for it.
+#[tokio::test]
+async fn a_body_that_is_huge_decoded_lets_others_have_their_turn() {
+    let world = World::new();
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    serves_on(&mut client).await;
+    let numbers = "0,".repeat(15 << 20);
+    let body = chat_body(3).replacen('{', &format!(r#"{{"others":[{numbers}0],"#), 1);
+    let body = gzip(body.as_bytes());
+    assert!(body.len() < 256 << 10, "{}", body.len());
+    let ask = chat(0).body(body).with("content-encoding", "gzip");
+    let ask = ask.with("x-demo-echo", "1");
+    let huge = tokio::spawn(client.begin(ask));
+    until("it is being read", || world.prompts.room().bytes() > 0).await;
+    serves_on(&mut client).await;
+    assert!(!huge.is_finished(), "the other overtook it");
+    let answer = soon("the huge one", huge).await.unwrap().unwrap();
+    let answer = Answer::read(answer).await.unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("x-edge-input-tokens"), "10;exact");
+}
+
+/// No second try helps, so the client is not told to try again.
+#[tokio::test]
+async fn a_body_that_could_never_fit_is_too_large() {
+    let world = World::with(Wishes {
+        config: |config| config.prompt.max_held_bytes = 1 << 20,
+        ..Wishes::default()
+    });
+    let too_large = |answer: &Answer| {
+        answer.is_error(
+            413,
+            "request_too_large",
+            "The request's body needs more room than the 1048576 bytes that this node has",
+        );
+        assert_eq!(answer.header("x-should-retry"), "false");
+    };
+    for http in Http::BOTH {
+        // Its size is told, or not.
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let body = Bytes::from(vec![b' '; 2 << 20]);
+        let answer = client.ask(chat(0).body(body.clone())).await.unwrap();
+        too_large(&answer);
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let (send, streamed) = pieces();
+        client.ready().await.unwrap();
+        let answer = tokio::spawn(client.begin(chat(0).streamed(streamed)));
+        for piece in body.chunks(64 << 10) {
+            // The edge need not take all of it.
+            let _ = send.send(Bytes::copy_from_slice(piece)).await;
+        }
+        drop(send);
+        let response = soon("the answer", answer).await.unwrap().unwrap();
+        too_large(&Answer::read(response).await.unwrap());
+    }
+    // What it takes to decode counts too.
+    let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
+    let body = zstd(text.as_bytes());
+    assert!(body.len() < 1 << 20 && text.len() > 2 << 20);
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let ask = chat(0).body(body).with("content-encoding", "zstd");
+    too_large(&client.ask(ask).await.unwrap());
+    serves_on(&mut client).await;
+    until("the room back", || world.prompts.room().bytes() == 0).await;
+    assert_eq!(world.metrics.prompt_refusals.get(PromptRefusal::NoRoom), 0);
 }
 
 #[tokio::test]
