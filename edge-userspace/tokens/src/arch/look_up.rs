@@ -12,7 +12,7 @@ use super::Isa;
 use super::{avx2, avx512};
 use crate::exact::look_up::LookUp;
 use crate::lookup::batch::Batch;
-use crate::lookup::{First, KEY, Tables, hash_short};
+use crate::lookup::{First, KEY, Tables, hash_medium, hash_short};
 
 /// Takes a batch.
 pub(crate) fn take(isa: Isa, look_up: &mut LookUp<'_>, text: &[u8], batch: &mut Batch) {
@@ -29,7 +29,7 @@ pub(crate) fn take(isa: Isa, look_up: &mut LookUp<'_>, text: &[u8], batch: &mut 
             // SAFETY: it is available.
             unsafe { avx2::look_up::take(look_up, text, batch) }
         }
-        _ => look_up.take_with(text, batch, shorts),
+        _ => look_up.take_with(text, batch, shorts, mediums),
     }
 }
 
@@ -44,6 +44,25 @@ pub(crate) fn shorts(first: &First, batch: &mut Batch) -> (u64, usize) {
         tokens += if hit { entry >> 56 } else { 0 };
         batch.missed[missed] = key;
         missed += usize::from(!hit);
+    }
+    (tokens, missed)
+}
+
+/// Looks the pieces of eight to fifteen bytes of a batch up in the memo: their tokens, and how
+/// many it does not know, which are the first of `batch.medium` then.
+#[inline(always)]
+pub(crate) fn mediums(tables: &Tables<'_>, batch: &mut Batch) -> (u64, usize) {
+    let keys = &mut batch.medium[..batch.mediums];
+    for &key in &*keys {
+        prefetch(tables.medium_line(hash_medium(key)));
+    }
+    let (mut tokens, mut missed) = (0, 0);
+    for i in 0..keys.len() {
+        let key = keys[i];
+        let known = tables.known_medium(key, hash_medium(key));
+        tokens += known;
+        keys[missed] = key;
+        missed += usize::from(known == 0);
     }
     (tokens, missed)
 }

@@ -24,21 +24,28 @@ impl Sink for LookUp<'_> {
 }
 
 impl LookUp<'_> {
-    /// Takes a batch; `shorts` does what `kernel::shorts` says, by the best instructions, which
-    /// the rest is compiled with too.
+    /// Takes a batch; `shorts` and `mediums` do what `kernel`'s say, by the best
+    /// instructions, which the rest is compiled with too.
     #[inline(always)]
     pub(crate) fn take_with(
         &mut self,
         text: &[u8],
         batch: &mut Batch,
         shorts: impl FnOnce(&First, &mut Batch) -> (u64, usize),
+        mediums: impl FnOnce(&Tables<'_>, &mut Batch) -> (u64, usize),
     ) {
         if batch.shorts > 0 {
             let (tokens, missed) = shorts(self.tables.first, batch);
             self.tokens += tokens;
             self.shorts(batch, missed);
         }
-        self.mediums(batch);
+        if batch.mediums > 0 {
+            let (tokens, missed) = mediums(&self.tables, batch);
+            self.tokens += tokens;
+            if missed > 0 {
+                self.mediums(&mut batch.medium[..missed]);
+            }
+        }
         if batch.longs > 0 {
             self.longs(text, batch);
         }
@@ -81,27 +88,8 @@ impl LookUp<'_> {
         }
     }
 
-    /// Those of eight to fifteen bytes.
-    #[inline(always)]
-    fn mediums(&mut self, batch: &mut Batch) {
-        let keys = &mut batch.medium[..batch.mediums];
-        for &key in &*keys {
-            kernel::prefetch(self.tables.medium_line(hash_medium(key)));
-        }
-        let mut missed = 0;
-        for i in 0..keys.len() {
-            let key = keys[i];
-            let known = self.tables.known_medium(key, hash_medium(key));
-            self.tokens += known;
-            keys[missed] = key;
-            missed += usize::from(known == 0);
-        }
-        if missed > 0 {
-            self.missed_mediums(&mut keys[..missed]);
-        }
-    }
-
-    fn missed_mediums(&mut self, keys: &mut [[u64; 2]]) {
+    /// Those of eight to fifteen bytes that the memo does not know.
+    fn mediums(&mut self, keys: &mut [[u64; 2]]) {
         for &key in &*keys {
             kernel::prefetch(self.shared.medium_line(hash_medium(key)));
         }

@@ -10,6 +10,8 @@ pub(crate) const KEY: u64 = (1 << 56) - 1;
 
 /// The multiplier of [`hash_short`].
 pub(crate) const SHORT_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The multipliers of [`hash_medium`].
+pub(crate) const MEDIUM_MULTIPLIERS: [u64; 2] = [K1, K2];
 const K1: u64 = SHORT_MULTIPLIER;
 const K2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 

@@ -18,4 +18,7 @@ pub(crate) use memo::{First, Memo, Tables};
 pub(crate) use shared::Shared;
 pub(crate) use write::write;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use {keys::SHORT_MULTIPLIER, memo::FIRST_BITS};
+pub(crate) use {
+    keys::{MEDIUM_MULTIPLIERS, SHORT_MULTIPLIER},
+    memo::FIRST_BITS,
+};
