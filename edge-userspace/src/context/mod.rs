@@ -7,6 +7,7 @@
 
 pub mod hints;
 pub mod identity;
+pub mod preheat;
 pub mod slots;
 
 pub use identity::{ContextId, Fingerprint, Key, Tenant};
