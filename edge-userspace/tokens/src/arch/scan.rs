@@ -27,3 +27,17 @@ pub(crate) fn scan(isa: Isa, counts: &mut Counts, carry: &mut Masks, bytes: &[u8
         _ => super::scalar::scan::scan(counts, carry, bytes),
     }
 }
+
+/// Adds `counts` to `sums` and leaves noughts.
+///
+/// # Panics
+/// If this machine lacks `isa`.
+pub(crate) fn settle(isa: Isa, sums: &mut Counts, counts: &mut Counts) {
+    assert!(isa.is_available(), "this machine lacks {isa}");
+    match isa {
+        // SAFETY: it is available.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { super::avx512::scan::settle(sums, counts) },
+        _ => super::scalar::scan::settle(sums, counts),
+    }
+}

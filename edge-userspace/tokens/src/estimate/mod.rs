@@ -36,22 +36,15 @@ pub const BLOCK_BYTES: usize = 2048;
 /// What was counted of texts: by the kind of the stretch, how often each property held.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Features {
-    /// Which segments have counts, a bit each.
-    used: u32,
-    sums: Box<[Counts; Segment::ALL.len()]>,
+    /// Of each segment that has some, in their order: most texts have few.
+    sums: Vec<(Segment, Counts)>,
 }
 
 impl Features {
     /// Of no text.
     #[must_use]
-    pub fn new() -> Self {
-        Self {
-            used: 0,
-            sums: vec![[0; FEATURES]; Segment::ALL.len()]
-                .into_boxed_slice()
-                .try_into()
-                .expect("as long as it was made"),
-        }
+    pub const fn new() -> Self {
+        Self { sums: Vec::new() }
     }
 
     /// Of a whole text.
@@ -71,19 +64,27 @@ impl Features {
     /// How many bytes were taken to be of that kind.
     #[must_use]
     pub fn bytes_of(&self, segment: Segment) -> u64 {
-        bytes_of(&self.sums[segment as usize])
+        let of = self.sums.iter().find(|part| part.0 == segment);
+        of.map_or(0, |(_, counts)| bytes_of(counts))
     }
 
     /// The segments that have counts, with them.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Segment, &Counts)> {
-        let used = |(segment, _): &(&Segment, &Counts)| self.used >> **segment as u32 & 1 == 1;
-        let parts = Segment::ALL.iter().zip(self.sums.iter()).filter(used);
-        parts.map(|(segment, counts)| (*segment, counts))
+        self.sums.iter().map(|(segment, counts)| (*segment, counts))
+    }
+
+    /// The counts of that segment.
+    fn sum(&mut self, segment: Segment) -> &mut Counts {
+        let at = self.sums.iter().position(|part| part.0 >= segment);
+        let at = at.unwrap_or(self.sums.len());
+        if self.sums.get(at).is_none_or(|part| part.0 != segment) {
+            self.sums.insert(at, (segment, [0; FEATURES]));
+        }
+        &mut self.sums[at].1
     }
 
     fn add(&mut self, segment: Segment, counts: &Counts) {
-        self.used |= 1 << segment as u32;
-        for (sum, count) in self.sums[segment as usize].iter_mut().zip(counts) {
+        for (sum, count) in self.sum(segment).iter_mut().zip(counts) {
             *sum += count;
         }
     }
@@ -236,8 +237,8 @@ impl Scan {
 
     fn end_block(&mut self) {
         if self.block_bytes > 0 {
-            self.features.add(Segment::of(&self.block), &self.block);
-            self.block.fill(0);
+            let sums = self.features.sum(Segment::of(&self.block));
+            arch::scan::settle(self.isa, sums, &mut self.block);
             self.block_bytes = 0;
         }
     }

@@ -12,10 +12,11 @@ use std::arch::x86_64::{
     _mm512_slli_epi64, _mm512_storeu_si512,
 };
 
+use crate::arch::scalar;
 use crate::estimate::algebra::{Counts, Masks, PAIRS, STARTS_BEHIND_ASCII, TRIPLES, at};
 use crate::estimate::classes::{HIGH_RUNS, LEAD_FLAGS, RUNS, SECOND_FLAGS, SETS, run};
 
-/// As [`scalar::scan::scan`](crate::arch::scalar::scan::scan).
+/// As [`scalar::scan::scan`].
 ///
 /// # Safety
 /// The machine has what [`Isa::Avx512`](crate::Isa::Avx512) stands for.
@@ -114,6 +115,15 @@ pub(crate) unsafe fn scan(counts: &mut Counts, carry: &mut Masks, bytes: &[u8]) 
     for (eight, sum) in counts.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
         store(eight, _mm512_add_epi64(load(eight), sum));
     }
+}
+
+/// As [`scalar::scan::settle`], eight counts at a time.
+///
+/// # Safety
+/// As of [`scan`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+pub(crate) unsafe fn settle(sums: &mut Counts, counts: &mut Counts) {
+    scalar::scan::settle(sums, counts);
 }
 
 /// Adds the features of lead bytes; the first group's masks.

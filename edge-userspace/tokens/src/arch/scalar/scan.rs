@@ -32,6 +32,14 @@ pub(crate) fn scan(counts: &mut Counts, carry: &mut Masks, bytes: &[u8]) {
     }
 }
 
+/// Adds `counts` to `sums` and leaves noughts.
+#[inline(always)]
+pub(crate) fn settle(sums: &mut Counts, counts: &mut Counts) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += std::mem::take(count);
+    }
+}
+
 /// Adds the features of lead bytes; the first group's masks.
 pub(crate) fn leads(counts: &mut Counts, before: &[u64; 8], chunk: &[u8]) -> [u64; 8] {
     let mut groups = [[0; 64]; 3];
