@@ -4,6 +4,7 @@
 //! told otherwise. Connections, heads and times are bounded: who overruns them is closed.
 
 mod collect;
+mod prompts;
 mod status;
 
 pub use collect::{Collect, Target};

@@ -1,6 +1,7 @@
 //! What `/status` says, for `edge status` and for programs.
 
 use super::View;
+use super::prompts::Prompts;
 use crate::charges;
 use crate::daemon;
 use crate::kernel;
@@ -34,6 +35,8 @@ pub struct Status {
     pub keys: Keys,
     /// The tables of used tokens, source prefixes and keys, and the limits they go by.
     pub charges: charges::Status,
+    /// How prompts are counted, and what became of them.
+    pub prompts: Prompts,
     /// What is learnt of models whose tokenizer is not published.
     pub calibration: Vec<calibration::Learnt>,
     /// What the data path has done.
@@ -81,6 +84,7 @@ impl Status {
                 store: view.store.status(),
             },
             charges: (view.charges)(),
+            prompts: Prompts::of(view),
             calibration: view.prompts.calibration().learnt(),
             traffic: view.metrics.summary(),
         }

@@ -171,6 +171,7 @@ fn metrics_show_keys_and_kernel_beside_the_data_path() {
         "edge_calibration_factor{model=\"claude-\\\"x\\\"\"} 1.0",
         "edge_calibration_answers_total{model=\"claude-\\\"x\\\"\"} 1",
         "edge_calibration_models_capacity 2",
+        "edge_calibration_evicted_total 0",
         "edge_calibration_left_out_total 0",
         "# TYPE edge_kernel_verdicts_total counter",
     ] {
@@ -200,6 +201,14 @@ fn metrics_show_keys_and_kernel_beside_the_data_path() {
 #[test]
 fn status_is_json() {
     let admin = Admin::start();
+    let metrics = &admin.view.metrics;
+    for tokens in [30, 40] {
+        metrics.prompts.one(crate::prompt::Kind::Exact);
+        (metrics.prompt_tokens).add(crate::prompt::Kind::Exact, tokens);
+    }
+    metrics
+        .prompt_refusals
+        .one(telemetry::PromptRefusal::KeyLimit);
     let answer = admin.get("/status");
     let (_, json) = answer.split_once("\r\n\r\n").unwrap();
     let json: serde_json::Value = serde_json::from_str(json).unwrap();
@@ -214,6 +223,32 @@ fn status_is_json() {
     assert_eq!(json["keys"]["store"]["error"], serde_json::Value::Null);
     assert_eq!(json["listen"][0], "127.0.0.1:443");
     assert_eq!(json["pid"], std::process::id());
+    let prompts = &json["prompts"];
+    assert_eq!(prompts["exact"]["prompts"], 2);
+    assert_eq!(prompts["exact"]["tokens"], 70);
+    assert_eq!(prompts["estimate"]["tokens"], 0);
+    assert_eq!(prompts["refused"], serde_json::json!([["key_limit", 1]]));
+    assert_eq!(prompts["max_tokens"], serde_json::Value::Null);
+    assert_eq!(prompts["held_bytes"], 0);
+    assert_eq!(prompts["held_bytes_capacity"], 1 << 20);
+    let last = prompts["models"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["model"], "*");
+    assert_eq!(last["estimate"], true);
+}
+
+/// Clients choose the names that are shown.
+#[test]
+fn the_longest_status_is_bounded() {
+    use crate::prompt::calibration::MAX_NAME_BYTES;
+    let admin = Admin::start();
+    let calibration = admin.view.prompts.calibration();
+    for n in 0..3 {
+        calibration.observe("\"".repeat(MAX_NAME_BYTES - n).as_bytes(), 1000, 1000);
+        calibration.observe("\"".repeat(MAX_NAME_BYTES + 1 + n).as_bytes(), 1000, 1000);
+    }
+    let answer = admin.get("/status");
+    let longest = answer.lines().map(str::len).max().unwrap();
+    assert!(longest < 2 * MAX_NAME_BYTES + 100, "{longest}");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! `edge status`.
 
+mod prompts;
+
 use super::moment;
 use super::output::{Failure, Outcome, print_line};
 use crate::config;
 use crate::config::values::show_duration;
+use crate::prompt::calibration;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -14,8 +17,9 @@ use std::time::Duration;
 
 /// For the whole question and answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest answer.
-const MAX_BYTES: usize = 1 << 20;
+/// Longest answer: as many models as can be learnt, with the longest names, have room in it.
+const MAX_BYTES: usize = 16 << 20;
+const _: () = assert!(4096 * (2 * calibration::MAX_NAME_BYTES + 300) < MAX_BYTES);
 
 /// Ask a running daemon how it is.
 #[derive(clap::Args)]
@@ -202,17 +206,8 @@ fn for_people(status: &Value) -> String {
             ),
         );
     }
-    for learnt in status["calibration"].as_array().into_iter().flatten() {
-        line(
-            "learnt",
-            format!(
-                "{}: estimates times {:.3}, from {} answers",
-                // A client chose the name: it must not command the terminal, nor forge a line.
-                learnt["model"].as_str().unwrap_or("?").escape_debug(),
-                learnt["factor"].as_f64().unwrap_or(1.0),
-                number(&learnt["observations"]),
-            ),
-        );
+    for (name, text) in prompts::lines(status) {
+        line(name, text);
     }
     let keys = &status["keys"];
     line(
@@ -321,29 +316,4 @@ fn for_people(status: &Value) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_models_name_neither_commands_the_terminal_nor_forges_a_line() {
-        let of = |model: &str| {
-            let learnt = serde_json::json!({ "model": model, "factor": 1.5, "observations": 3 });
-            for_people(&serde_json::json!({ "calibration": [learnt] }))
-        };
-        let good = of("claude-x");
-        assert!(
-            good.contains("\nlearnt       claude-x: estimates times 1.500, from 3 answers\n"),
-            "{good}"
-        );
-        let evil = of("evil\u{1b}[31mRED\nkeys 999 fake\u{9b}m\u{202e}");
-        assert_eq!(evil.lines().count(), good.lines().count(), "{evil}");
-        assert!(
-            !evil.contains(['\u{1b}', '\u{9b}', '\u{202e}'])
-                && evil.contains(r"evil\u{1b}[31mRED\nkeys 999 fake\u{9b}m\u{202e}: estimates"),
-            "{evil}"
-        );
-    }
 }

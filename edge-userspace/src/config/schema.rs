@@ -189,7 +189,7 @@ fields! {
     "prompt.calibration_file": Path, Computed("none: learnt anew with each start"),
         "File in which the daemon keeps what it has learnt of models whose tokenizer is not published.";
     "prompt.calibrated_models": Integer(1, 4096), Value("64"),
-        "Models that are learnt apart; of more, the first stay, and the others keep the built-in factor.";
+        "Models that are learnt apart; for another one, the one that no upstream has answered for longest is forgotten.";
     "context.enabled": Boolean, Value("true"),
         "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
     "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),

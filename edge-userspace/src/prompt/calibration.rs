@@ -2,7 +2,9 @@
 //! estimate and what the upstream counted.
 //!
 //! Shared by all threads. A model is looked up once a request; what its upstream says comes in
-//! once a response. The mathematics are the token package's; [`file`] keeps them over a restart.
+//! once a response. Where there is no room for another model, the one that no upstream has
+//! answered for longest is forgotten. The mathematics are the token package's; [`file`] keeps
+//! them over a restart.
 
 pub mod file;
 
@@ -15,12 +17,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is learnt of every model.
 pub struct Calibration {
-    /// Replaced when a model comes anew, which is rare and bounded.
+    /// Replaced when a model comes anew.
     models: ArcSwap<HashMap<Box<str>, Arc<Model>>>,
     /// Held while one is added.
     adding: Mutex<()>,
     most_models: usize,
-    /// Answers of models for which there was no room, or whose name is none.
+    /// Counts the answers, so that each model's last one has its place among them.
+    answers: AtomicU64,
+    /// Models that another one's place was taken from.
+    evicted: AtomicU64,
+    /// Answers of models whose name is none.
     left_out: AtomicU64,
     file: Option<PathBuf>,
     changed: AtomicBool,
@@ -32,6 +38,8 @@ pub struct Calibration {
 #[derive(Debug)]
 pub struct Model {
     ratio: Mutex<Ratio>,
+    /// Number of its last answer.
+    last: AtomicU64,
 }
 
 /// What is shown of one model.
@@ -55,7 +63,13 @@ impl Calibration {
         let mut is_good = true;
         if let Some(path) = &file {
             match file::read(path) {
-                Ok(kept) => models.extend(kept.into_iter().take(most_models)),
+                Ok(kept) => {
+                    // The latest of them, should there be less room than there was.
+                    let from = kept.len().saturating_sub(most_models);
+                    for (number, (name, ratio)) in (1..).zip(kept.into_iter().skip(from)) {
+                        models.insert(name, Arc::new(Model::new(ratio, number)));
+                    }
+                }
                 Err(error) => {
                     is_good = false;
                     tracing::warn!(
@@ -66,9 +80,11 @@ impl Calibration {
             }
         }
         Self {
+            answers: AtomicU64::new(models.len() as u64),
             models: ArcSwap::from_pointee(models),
             adding: Mutex::default(),
             most_models,
+            evicted: AtomicU64::new(0),
             left_out: AtomicU64::new(0),
             file,
             changed: AtomicBool::new(false),
@@ -91,6 +107,8 @@ impl Calibration {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
+        model.last.store(number, Ordering::Relaxed);
         model.ratio().observe(estimated, actual);
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -119,7 +137,14 @@ impl Calibration {
         self.most_models
     }
 
-    /// Answers of models for which there was no room, or whose name is none.
+    /// Models that were forgotten for others that came.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Answers of models whose name is none that is learnt: it has control characters, or is
+    /// longer than [`MAX_NAME_BYTES`].
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
@@ -138,7 +163,7 @@ impl Calibration {
         }
         let written = self.keep_aside(path).and_then(|()| {
             self.to_keep_aside.store(false, Ordering::Relaxed);
-            file::write(path, &self.models.load())
+            file::write(path, &self.in_order())
         });
         if written.is_err() {
             self.changed.store(true, Ordering::Relaxed);
@@ -159,6 +184,18 @@ impl Calibration {
         Ok(())
     }
 
+    /// What is learnt, by when it was: the latest last.
+    fn in_order(&self) -> Vec<(Box<str>, Ratio)> {
+        let models = self.models.load();
+        let mut models: Vec<_> = (models.iter())
+            .map(|(name, model)| (model.last.load(Ordering::Relaxed), name, model))
+            .collect();
+        models.sort_unstable_by_key(|(last, name, _)| (*last, *name));
+        (models.into_iter())
+            .map(|(_, name, model)| (name.clone(), *model.ratio()))
+            .collect()
+    }
+
     fn find(&self, model: &[u8]) -> Option<Arc<Model>> {
         let name = std::str::from_utf8(model).ok()?;
         self.models.load().get(name).cloned()
@@ -175,11 +212,14 @@ impl Calibration {
         if let Some(model) = models.get(name) {
             return Some(Arc::clone(model));
         }
-        if models.len() >= self.most_models {
-            return None;
-        }
-        let model = Arc::new(Model::new(Ratio::default()));
         let mut more = HashMap::clone(&models);
+        if more.len() >= self.most_models {
+            let last = |(_, model): &(_, &Arc<Model>)| model.last.load(Ordering::Relaxed);
+            let oldest = more.iter().min_by_key(last)?.0.clone();
+            more.remove(&oldest);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        let model = Arc::new(Model::new(Ratio::default(), 0));
         more.insert(name.into(), Arc::clone(&model));
         self.models.store(Arc::new(more));
         Some(model)
@@ -187,9 +227,10 @@ impl Calibration {
 }
 
 impl Model {
-    fn new(ratio: Ratio) -> Self {
+    fn new(ratio: Ratio, last: u64) -> Self {
         Self {
             ratio: Mutex::new(ratio),
+            last: AtomicU64::new(last),
         }
     }
 
@@ -199,9 +240,13 @@ impl Model {
     }
 }
 
+/// Longest name of a model that is learnt: those in use have half of that at most, and metrics
+/// and `/status` show all of them.
+pub const MAX_NAME_BYTES: usize = 256;
+
 /// Clients choose the names, and people read them in terminals.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.chars().any(char::is_control)
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -209,37 +254,67 @@ mod tests {
     use super::*;
     use crate::tokens::estimate::calibrate::{LEAST, MOST};
 
+    fn names(calibration: &Calibration) -> Vec<String> {
+        (calibration.learnt().into_iter())
+            .map(|learnt| learnt.model)
+            .collect()
+    }
+
     #[test]
-    fn models_are_learnt_apart_and_not_more_than_there_is_room_for() {
+    fn models_are_learnt_apart() {
         let calibration = Calibration::new(2, None);
         assert_eq!(calibration.ratio(b"a").ratio(), 1.0);
         for _ in 0..50 {
             calibration.observe(b"a", 1000, 1200);
             calibration.observe(b"b", 1000, 900);
-            calibration.observe(b"c", 1000, 1500);
         }
-        assert!(
-            (calibration.ratio(b"a").ratio() - 1.2).abs() < 0.02,
-            "{}",
-            calibration.ratio(b"a").ratio()
-        );
-        assert!(
-            (calibration.ratio(b"b").ratio() - 0.9).abs() < 0.02,
-            "{}",
-            calibration.ratio(b"b").ratio()
-        );
-        assert_eq!(
-            (calibration.ratio(b"c").ratio(), calibration.left_out()),
-            (1.0, 50)
-        );
-        let learnt = calibration.learnt();
-        let names: Vec<_> = learnt.iter().map(|learnt| &*learnt.model).collect();
-        assert_eq!(names, ["a", "b"]);
-        assert_eq!(learnt[0].observations, 50);
+        for (model, factor) in [(b"a", 1.2), (b"b", 0.9)] {
+            let learnt = calibration.ratio(model).ratio();
+            assert!((learnt - factor).abs() < 0.02, "{learnt}");
+        }
+        assert_eq!(names(&calibration), ["a", "b"]);
+        assert_eq!(calibration.learnt()[0].observations, 50);
         // Nothing to divide by, and names that are none.
         calibration.observe(b"a", 0, 7);
         calibration.observe(b"\xff", 1000, 7);
         assert_eq!(calibration.learnt()[0].observations, 50);
+        assert_eq!((calibration.left_out(), calibration.evicted()), (1, 0));
+    }
+
+    #[test]
+    fn who_was_answered_for_longest_ago_makes_room_and_the_file_follows() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calibration.json");
+        let calibration = Calibration::new(3, Some(path.clone()));
+        for model in ["z", "b", "c", "z", "d"] {
+            calibration.observe(model.as_bytes(), 1000, 1200);
+        }
+        assert_eq!(names(&calibration), ["c", "d", "z"]);
+        assert_eq!(calibration.evicted(), 1);
+        assert_eq!(calibration.ratio(b"b").ratio(), 1.0, "it is forgotten");
+        // To be asked for is not to be answered for.
+        assert_ne!(calibration.ratio(b"c").ratio(), 1.0);
+        calibration.observe(b"e", 1000, 1200);
+        assert_eq!(names(&calibration), ["d", "e", "z"]);
+        calibration.save().unwrap();
+        let kept: Vec<_> = file::read(&path).unwrap();
+        let kept: Vec<_> = kept.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(kept, ["z", "d", "e"], "the latest last");
+        // The order outlives a restart, with less room too.
+        let again = Calibration::new(3, Some(path.clone()));
+        again.observe(b"f", 1000, 1200);
+        assert_eq!(names(&again), ["d", "e", "f"]);
+        let less = Calibration::new(2, Some(path));
+        assert_eq!(
+            (names(&less), less.evicted()),
+            (vec!["d".to_owned(), "e".to_owned()], 0)
+        );
+        // However many names there are.
+        for n in 0..1000 {
+            less.observe(format!("m{n:03}").as_bytes(), 1000, 1200);
+        }
+        assert_eq!(names(&less), ["m998", "m999"]);
+        assert_eq!((less.evicted(), less.left_out()), (1000, 0));
     }
 
     #[test]
@@ -247,17 +322,26 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("calibration.json");
         let calibration = Calibration::new(8, Some(path.clone()));
-        let bad = ["evil\u{1b}[31mRED", "a\nkeys 999 fake", "a\u{9b}31m", ""];
+        let long = "m".repeat(MAX_NAME_BYTES + 1);
+        let bad = [
+            "evil\u{1b}[31mRED",
+            "a\nkeys 999 fake",
+            "a\u{9b}31m",
+            "",
+            &long,
+        ];
         for name in bad {
             calibration.observe(name.as_bytes(), 1000, 1200);
         }
-        assert_eq!((calibration.learnt(), calibration.left_out()), (vec![], 4));
+        assert_eq!((calibration.learnt(), calibration.left_out()), (vec![], 5));
         // Nor are they taken from a file.
         calibration.observe(b"m", 1000, 1200);
         calibration.save().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replace("\"m\"", r#""a\u001b[31m""#)).unwrap();
-        assert_eq!(Calibration::new(8, Some(path)).learnt(), []);
+        for name in [r#""a\u001b[31m""#, &format!("\"{long}\"")] {
+            std::fs::write(&path, text.replace("\"m\"", name)).unwrap();
+            assert_eq!(Calibration::new(8, Some(path.clone())).learnt(), []);
+        }
     }
 
     #[test]

@@ -302,6 +302,7 @@ mod tests {
             r#"edge_requests_total{route="messages",status="529"} 1"#,
             r#"edge_upstream_first_byte_seconds_bucket{le="0.0025"} 0"#,
             r#"edge_upstream_first_byte_seconds_bucket{le="0.005"} 1"#,
+            r#"edge_upstream_first_byte_seconds_bucket{le="+Inf"} 1"#,
             r#"edge_upstream_first_byte_seconds_count 1"#,
             "edge_relayed_bytes_total 0",
         ] {
@@ -310,6 +311,9 @@ mod tests {
                 "no line {line:?} in\n{text}"
             );
         }
+        let buckets = |l: &&str| l.starts_with("edge_upstream_first_byte_seconds_bucket{");
+        // One for each bound, and the one of all.
+        assert_eq!(text.lines().filter(buckets).count(), 20 + 1, "{text}");
         assert_eq!(metrics.summary().verdicts, [("key_unknown", 3)]);
     }
 

@@ -391,7 +391,7 @@ impl Histogram {
 
 impl EncodeMetric for Histogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let bounds = self.0.bounds.iter().copied().chain([f64::MAX]);
+        let bounds = self.0.bounds.iter().copied().chain([f64::INFINITY]);
         let counts = self.0.cells.iter().map(|cell| cell.load(Ordering::Relaxed));
         let buckets: Vec<_> = bounds.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();

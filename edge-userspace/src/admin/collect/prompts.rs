@@ -46,8 +46,13 @@ pub(super) fn prompts(prompts: &Prompts, families: &mut Families<'_>) -> fmt::Re
         calibration.most_models() as u64,
     )?;
     families.counter(
+        "calibration_evicted",
+        "Models that were forgotten for others that came.",
+        calibration.evicted(),
+    )?;
+    families.counter(
         "calibration_left_out",
-        "Answers of models for which there was no room, or whose name is none.",
+        "Answers of models whose name is none that is learnt.",
         calibration.left_out(),
     )?;
     families.gauge(

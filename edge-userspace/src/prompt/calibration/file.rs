@@ -1,12 +1,12 @@
 //! The file that keeps what has been learnt: JSON, replaced whole.
 
-use super::{Model, is_name};
+use super::is_name;
 use crate::tokens::estimate::calibrate::Ratio;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Largest file that is read.
@@ -55,14 +55,46 @@ struct Content {
     version: u32,
     /// Unix time.
     written_at_s: u64,
-    models: BTreeMap<Box<str>, Vec<f64>>,
+    models: InOrder,
 }
 
-/// What a file holds; nothing when there is none, or when it is older than ninety days.
+/// An object whose keys keep their order: by when a model was learnt, the latest last.
+struct InOrder(Vec<(Box<str>, Vec<f64>)>);
+
+impl Serialize for InOrder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, state)| (name, state)))
+    }
+}
+
+impl<'de> Deserialize<'de> for InOrder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = InOrder;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("models and their numbers")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(InOrder(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// What a file holds, the latest last; nothing when there is none, or when it is older than
+/// ninety days.
 ///
 /// # Errors
 /// When it cannot be read or is no such file, or when its directory is not there.
-pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
+pub fn read(path: &Path) -> Result<Vec<(Box<str>, Ratio)>, Error> {
     let wrong = |what: String| Error::Content {
         path: path.to_owned(),
         what,
@@ -70,7 +102,7 @@ pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
     let text = match read_bounded(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && directory(path).is_dir() => {
-            return Ok(HashMap::new());
+            return Ok(Vec::new());
         }
         Err(source) => {
             return Err(Error::Io {
@@ -94,26 +126,28 @@ pub fn read(path: &Path) -> Result<HashMap<Box<str>, Arc<Model>>, Error> {
         )));
     }
     if content.written_at_s.saturating_add(MAX_AGE.as_secs()) < unix_s() {
-        return Ok(HashMap::new());
+        return Ok(Vec::new());
     }
-    (content.models.into_iter())
+    (content.models.0.into_iter())
         .filter(|(name, _)| is_name(name))
         .map(|(name, state)| {
             let ratio = Ratio::from_state(&state)
                 .ok_or_else(|| wrong(format!("what it says of {name:?} is out of bounds")))?;
-            Ok((name, Arc::new(Model::new(ratio))))
+            Ok((name, ratio))
         })
         .collect()
 }
 
 /// Replaces the file: whoever reads it, also after a crash, has the old or the new one.
-pub(super) fn write(path: &Path, models: &HashMap<Box<str>, Arc<Model>>) -> Result<(), Error> {
+pub(super) fn write(path: &Path, models: &[(Box<str>, Ratio)]) -> Result<(), Error> {
     let content = Content {
         version: VERSION,
         written_at_s: unix_s(),
-        models: (models.iter())
-            .map(|(name, model)| (name.clone(), model.ratio().state().to_vec()))
-            .collect(),
+        models: InOrder(
+            (models.iter())
+                .map(|(name, ratio)| (name.clone(), ratio.state().to_vec()))
+                .collect(),
+        ),
     };
     let replace = || {
         let mut file = tempfile::NamedTempFile::new_in(directory(path))?;
