@@ -30,6 +30,12 @@ fn surroundings() -> tempfile::TempDir {
     write("upstream-ca.pem", &certificate, 0o644);
     write("layer.key", "secret\n", 0o600);
     write("empty", "\n", 0o600);
+    // Vocabularies that are no good in one way or another.
+    write("own.tiktoken", "YQ== 0\n", 0o644);
+    write("broken.tiktoken", "YQ== 0\nno base64 1\n", 0o644);
+    write("empty.json", "{}", 0o644);
+    let word = r#"{"model":{"type":"WordPiece","vocab":{"a":0},"merges":[]}}"#;
+    write("word.json", word, 0o644);
     dir
 }
 

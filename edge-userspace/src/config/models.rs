@@ -1,8 +1,9 @@
 //! `[[prompt.models]]`: by which tokenizer each model's prompts are counted.
 
+mod fault;
 mod parse;
 
-pub(super) use parse::{Written, parse};
+pub(super) use parse::{Places, Written, parse};
 
 use crate::tokens::Vocabulary;
 use std::fmt;
@@ -131,6 +132,46 @@ impl Models {
             }
         }));
         Self(rules)
+    }
+
+    /// The built-in rule that means a model by its name; none when only the last one does, which
+    /// means any.
+    #[must_use]
+    pub fn built_in(model: &str) -> Option<Model> {
+        let Self(rules) = Self::default();
+        let mut rules = rules.into_iter();
+        rules.find(|rule| rule.name != Name::any() && rule.name.matches(model.as_bytes()))
+    }
+
+    /// The rules that are built in as a Markdown table, as it stands in `docs/operations.md`.
+    #[must_use]
+    pub fn reference() -> String {
+        let mut out = "| models | counted | around texts: a request, a message, a name, tools | so counts are |\n|---|---|---|---|\n".to_owned();
+        for Model {
+            name,
+            tokenizer,
+            framing,
+            ..
+        } in Self::default().iter()
+        {
+            let (counted, is_exact) = match tokenizer {
+                Tokenizer::Vocabulary(vocabulary) => {
+                    (format!("by {}", vocabulary.name()), framing.is_published)
+                }
+                Tokenizer::Estimate(like) => (format!("estimated like {like}"), false),
+            };
+            let published = if framing.is_published {
+                "published"
+            } else {
+                "assumed"
+            };
+            let kind = if is_exact { "exact" } else { "estimates" };
+            out += &format!(
+                "| `{name}` | {counted} | {}, {}, {}, {} ({published}) | {kind} |\n",
+                framing.per_request, framing.per_message, framing.per_name, framing.tools
+            );
+        }
+        out
     }
 
     /// The number of the first rule that means a model.
@@ -276,6 +317,16 @@ mod tests {
                 Tokenizer::Estimate(like) => assert!(!exact && *like == vocabulary),
             }
         }
+    }
+
+    #[test]
+    fn a_model_is_known_by_its_name_or_not_at_all() {
+        let known = |model: &str| Models::built_in(model).map(|rule| rule.tokenizer.to_string());
+        let vocabulary = |name: &str| Some(format!("by the vocabulary {name}"));
+        assert_eq!(known("gpt-4.1"), vocabulary("o200k_base"));
+        assert_eq!(known("gpt-4"), vocabulary("cl100k_base"));
+        assert!(known("claude-sonnet-4-5").is_some_and(|way| way.starts_with("estimated")));
+        assert_eq!(known("llama-3"), None);
     }
 
     #[test]

@@ -58,9 +58,10 @@ impl Loader<'_, '_> {
         for (written, at) in written {
             match written.load(&directory) {
                 Ok(rule) => rules.push(rule),
-                Err((what, cure)) => {
-                    let field = format!("{MODELS}.tokenizer");
-                    self.problems.add(Some(at), &field, what, cure);
+                Err(fault) => {
+                    let field = format!("{MODELS}.{}", fault.field);
+                    let at = at.of(fault.field);
+                    (self.problems).add(Some(at), &field, fault.what, fault.cure);
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! the values mean together and whether files exist (`load`).
 
 use super::live::Said;
-use super::models::{self, Written};
+use super::models::{self, Places, Written};
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
 use super::values::{parse_duration, show_duration};
@@ -33,13 +33,13 @@ enum Value {
     Addresses(Vec<(SocketAddr, Span)>),
     Networks(Vec<(IpNet, Span)>),
     Rules(Vec<(Rule, Span)>),
-    Models(Vec<(Written, Span)>),
+    Models(Vec<(Written, Places)>),
 }
 
 impl Value {
     /// The value without where it stands.
     fn said(&self) -> String {
-        fn all<T: std::fmt::Debug>(values: &[(T, Span)]) -> String {
+        fn all<T: std::fmt::Debug, S>(values: &[(T, S)]) -> String {
             let values: Vec<_> = values.iter().map(|(value, _)| value).collect();
             format!("{values:?}")
         }
@@ -227,7 +227,7 @@ impl Values {
         }
     }
 
-    pub(super) fn models(&self, name: &str) -> Option<&[(Written, Span)]> {
+    pub(super) fn models(&self, name: &str) -> Option<&[(Written, Places)]> {
         match self.of(name)? {
             Value::Models(value) => Some(value),
             _ => None,

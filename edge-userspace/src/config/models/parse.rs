@@ -1,5 +1,6 @@
 //! Reads `[[prompt.models]]`, and then the vocabularies that it names.
 
+use super::fault::{Fault, patterns, tokenizers};
 use super::{Framing, MAX_RULES, MAX_TOKENS, MODELS, Model, Name, Tokenizer};
 use crate::config::problem::Problems;
 use crate::config::read::{Span, kind_of};
@@ -33,17 +34,30 @@ enum Named {
     File(String, Option<Pattern>),
 }
 
+/// Where a rule's fields stand, for faults that only show when its file is opened.
+#[derive(Clone, Debug)]
+pub(in crate::config) struct Places {
+    tokenizer: Span,
+    pattern: Option<Span>,
+}
+
+impl Places {
+    /// Of that field; where there is none, of what it belongs to.
+    pub(in crate::config) fn of(&self, field: &str) -> Span {
+        let pattern = self.pattern.clone().filter(|_| field == "pattern");
+        pattern.unwrap_or_else(|| self.tokenizer.clone())
+    }
+}
+
 impl Written {
-    /// The rule; a relative path begins at `directory`. Else what is wrong, and the cure.
-    pub(in crate::config) fn load(self, directory: &Path) -> Result<Model, (String, String)> {
+    /// The rule; a relative path begins at `directory`.
+    pub(in crate::config) fn load(self, directory: &Path) -> Result<Model, Fault> {
         let tokenizer = match self.tokenizer {
             Named::Ready(tokenizer) => tokenizer,
-            Named::File(path, pattern) => match Vocabulary::load(&directory.join(path), pattern) {
-                Ok(vocabulary) => Tokenizer::Vocabulary(vocabulary),
-                Err(error) => {
-                    return Err((error.to_string(), format!("write {}", tokenizers())));
-                }
-            },
+            Named::File(path, pattern) => {
+                let loaded = Vocabulary::load(&directory.join(&path), pattern);
+                Tokenizer::Vocabulary(loaded.map_err(|error| Fault::of(&path, error))?)
+            }
         };
         Ok(Model {
             name: self.name,
@@ -54,19 +68,11 @@ impl Written {
     }
 }
 
-/// What a tokenizer may be.
-fn tokenizers() -> String {
-    format!(
-        "one of {}, the path of a .tiktoken file or of a tokenizer.json, or \"estimate\"",
-        Vocabulary::EMBEDDED.join(", ")
-    )
-}
-
 /// Each table is a rule.
 pub(in crate::config) fn parse(
     items: &DeArray<'_>,
     problems: &mut Problems<'_>,
-) -> Vec<(Written, Span)> {
+) -> Vec<(Written, Places)> {
     if let Some(item) = items.get(MAX_RULES) {
         problems.add(
             Some(item.span()),
@@ -75,7 +81,7 @@ pub(in crate::config) fn parse(
             format!("keep {MAX_RULES}; a * can take the place of several"),
         );
     }
-    let mut rules: Vec<(Written, Span)> = Vec::new();
+    let mut rules: Vec<(Written, Places)> = Vec::new();
     for item in items.iter().take(MAX_RULES) {
         let Some(rule) = rule(item, problems) else {
             continue;
@@ -92,9 +98,20 @@ pub(in crate::config) fn parse(
                 "take it out, or move it before that one",
             );
         }
-        rules.push((rule, item.span()));
+        rules.push((rule, places(item)));
     }
     rules
+}
+
+fn places(item: &Spanned<DeValue<'_>>) -> Places {
+    let of = |field: &str| match item.get_ref() {
+        DeValue::Table(table) => table.get(field).map(Spanned::span),
+        _ => None,
+    };
+    Places {
+        tokenizer: of("tokenizer").unwrap_or(item.span()),
+        pattern: of("pattern"),
+    }
 }
 
 fn rule(item: &Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Option<Written> {
@@ -113,6 +130,8 @@ fn rule(item: &Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Option<Writ
         let cure = match value.get_ref() {
             DeValue::String(_) if TEXTS.contains(&name) => continue,
             DeValue::Integer(_) if NUMBERS.contains(&name) => continue,
+            _ if name == "tokenizer" => format!("write {}", tokenizers()),
+            _ if name == "pattern" => format!("write one of {}", patterns()),
             _ if TEXTS.contains(&name) => "write a text".to_owned(),
             _ if NUMBERS.contains(&name) => format!("write a whole number up to {MAX_TOKENS}"),
             _ => {
@@ -149,7 +168,14 @@ fn rule(item: &Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Option<Writ
             .iter()
             .all(|name| table.contains_key(*name)),
     };
-    let context_tokens = fields.number("context_tokens").filter(|tokens| *tokens > 0);
+    let context_tokens = fields.number("context_tokens");
+    if context_tokens == Some(0) {
+        fields.wrong(
+            "context_tokens",
+            "is 0, which every prompt is longer than",
+            format!("write the longest prompt that the model takes, up to {MAX_TOKENS}, or take it out for no limit"),
+        );
+    }
     let good = fields.good;
     Some(Written {
         name: name?,
@@ -227,7 +253,12 @@ impl Fields<'_, '_, '_, '_> {
             }
             return None;
         };
+        if text.is_empty() {
+            self.wrong("tokenizer", "is empty", format!("write {}", tokenizers()));
+            return None;
+        }
         if text == "estimate" {
+            self.no_pattern("an estimate cuts none");
             return self.estimate();
         }
         if self.table.contains_key("like") {
@@ -237,11 +268,18 @@ impl Fields<'_, '_, '_, '_> {
                 "take it out",
             );
         }
-        let pattern = self.pattern()?;
-        Some(match Vocabulary::embedded(&text) {
-            Some(vocabulary) => Named::Ready(Tokenizer::Vocabulary(vocabulary)),
-            None => Named::File(text, pattern),
-        })
+        if let Some(vocabulary) = Vocabulary::embedded(&text) {
+            self.no_pattern(&format!("{text}, which is built in, has its own"));
+            return Some(Named::Ready(Tokenizer::Vocabulary(vocabulary)));
+        }
+        Some(Named::File(text, self.pattern()?))
+    }
+
+    fn no_pattern(&mut self, why: &str) {
+        if self.table.contains_key("pattern") {
+            let what = format!("says how the vocabulary of a .tiktoken file cuts text, and {why}");
+            self.wrong("pattern", what, "take it out");
+        }
     }
 
     fn estimate(&mut self) -> Option<Named> {
@@ -264,11 +302,10 @@ impl Fields<'_, '_, '_, '_> {
         };
         let pattern = Pattern::named(&text);
         if pattern.is_none() {
-            let names: Vec<_> = Pattern::ALL.iter().map(|pattern| pattern.name()).collect();
             self.wrong(
                 "pattern",
                 format!("{text:?} is no pattern"),
-                format!("write one of {}", names.join(", ")),
+                format!("write one of {}", patterns()),
             );
         }
         pattern.map(Some)
