@@ -107,6 +107,43 @@ fn standard_input_is_counted_as_a_file_is() {
 }
 
 #[test]
+fn what_is_no_utf8_is_counted_and_said() {
+    let place = Place::new();
+    place.write("broken.txt", b"caf\xe9 au lait");
+    let output = place.count("broken.txt hello.txt");
+    assert!(good(&output).contains("broken.txt"));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("broken.txt: is no UTF-8 from byte 3 on") && !told.contains("hello.txt:"),
+        "{told}"
+    );
+    let json: Value = serde_json::from_str(&place.good("--json broken.txt hello.txt")).unwrap();
+    assert_eq!(json["files"][0]["not_utf8_at"], 3);
+    assert_eq!(json["files"][1]["not_utf8_at"], Value::Null);
+}
+
+#[test]
+fn a_models_name_stands_for_its_vocabulary() {
+    let place = Place::new();
+    for (model, vocabulary) in [("gpt-4.1", "o200k_base"), ("gpt-4", "cl100k_base")] {
+        let output = place.count(&format!("-t {model} trap.txt"));
+        let by_name = place.good(&format!("-t {vocabulary} trap.txt"));
+        assert_eq!(good(&output), by_name, "{model}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(vocabulary), "{told}");
+    }
+    // One that is not published can only be estimated.
+    let errors = place.bad("-t claude-sonnet-4-5 trap.txt", 2);
+    assert!(errors.contains("--estimate"), "{errors}");
+    let output = place.count("-t claude-sonnet-4-5 --estimate trap.txt");
+    assert!(!good(&output).is_empty());
+    // A file of that name is that file.
+    place.write("gpt-4o", b"no vocabulary");
+    let errors = place.bad("-t gpt-4o trap.txt", 1);
+    assert!(errors.contains("ends with .tiktoken or .json"), "{errors}");
+}
+
+#[test]
 fn several_texts_have_a_total() {
     let place = Place::new();
     let said = place.good("hello.txt empty.txt trap.txt");
@@ -159,6 +196,8 @@ fn an_estimate_says_that_it_is_one_and_how_far_off_it_may_be() {
     let json: Value = serde_json::from_str(&place.good("--estimate --json prose.txt")).unwrap();
     assert_eq!(json["kind"], "estimate");
     assert_eq!(json["files"][0]["low"].as_f64(), Some(low));
+    assert_eq!(json["low"].as_f64(), Some(low));
+    assert_eq!(json["weights"], "o200k_base");
 }
 
 #[test]
@@ -173,14 +212,27 @@ fn a_vocabulary_may_come_from_a_file() {
         })
         .collect();
     place.write("bytes.tiktoken", ranks.concat().as_bytes());
-    let errors = place.bad("-t bytes.tiktoken hello.txt", 1);
-    assert!(errors.contains("pattern"), "{errors}");
+    let errors = place.bad("-t bytes.tiktoken hello.txt", 2);
+    assert!(errors.contains("--pattern"), "{errors}");
     assert_eq!(
         place.good("-t bytes.tiktoken --pattern gpt2 hello.txt"),
         "11\n"
     );
-    let errors = place.bad("-t cl100k_base --pattern gpt2 hello.txt", 1);
+    let errors = place.bad("-t cl100k_base --pattern gpt2 hello.txt", 2);
     assert!(errors.contains("has its own"), "{errors}");
+    // An estimate says whose weights stand in.
+    let output = place.count("-t bytes.tiktoken --pattern gpt2 --estimate hello.txt trap.txt");
+    let said = good(&output);
+    let total = said.lines().last().unwrap();
+    assert!(
+        total.contains(" to ") && total.ends_with(")  total"),
+        "{said}"
+    );
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("estimate by bytes with the weights of claude-2"),
+        "{told}"
+    );
     place.write("damaged.tiktoken", b"not base64 at all!\n");
     let errors = place.bad("-t damaged.tiktoken --pattern gpt2 hello.txt", 1);
     assert!(errors.contains("damaged.tiktoken"), "{errors}");
@@ -200,6 +252,12 @@ fn what_cannot_be_read_is_named_and_the_rest_is_counted() {
     assert!(errors.contains(".: is a directory"), "{errors}");
     let output = place.count("absent.txt");
     assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
+    let output = place.count("--json hello.txt absent.txt");
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["failed"], &json["tokens"]), (&1.into(), &2.into()));
+    assert_eq!(json["failures"][0]["file"], "absent.txt");
+    assert_eq!(json["failures"][0]["error"], "no such file");
 }
 
 #[test]
@@ -207,8 +265,13 @@ fn wrong_usage_is_told_with_what_there_is() {
     let place = Place::new();
     let errors = place.bad("-t cl100k hello.txt", 2);
     assert!(errors.contains("did you mean cl100k_base?"), "{errors}");
-    let errors = place.bad("-t gpt-9 hello.txt", 2);
-    assert!(errors.contains("claude-2"), "{errors}");
+    for name in ["gpt-9", "llama-3.1", "mistral"] {
+        let errors = place.bad(&format!("-t {name} hello.txt"), 2);
+        assert!(
+            errors.contains("claude-2") && errors.contains("no file"),
+            "{errors}"
+        );
+    }
     let errors = place.bad("-t x.tiktoken --pattern nonsense hello.txt", 2);
     assert!(errors.contains("gpt2"), "{errors}");
     let list = place.good("--list");
@@ -218,9 +281,16 @@ fn wrong_usage_is_told_with_what_there_is() {
         "claude-2",
         ".tiktoken",
         "patterns: ",
+        "gpt-4.1*: o200k_base",
+        "claude-*: not published",
     ] {
         assert!(list.contains(name), "{list}");
     }
+    let list: Value = serde_json::from_str(&place.good("--list --json")).unwrap();
+    assert_eq!(list["default"], "o200k_base");
+    assert_eq!(list["vocabularies"].as_array().unwrap().len(), 3);
+    assert_eq!(list["models"][0]["model"], "gpt-4o*");
+    place.bad("--list hello.txt", 2);
     let help = place.good("--help");
     assert!(
         help.contains("Examples:") && help.contains("Exit codes"),

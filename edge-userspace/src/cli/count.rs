@@ -1,22 +1,21 @@
 //! `edge count`.
 
+mod input;
 mod progress;
 mod report;
+mod tokenizer;
 
-use super::output::{Failure, Outcome, print_line};
+use super::output::{Failure, Outcome, print_json, print_line};
+use crate::config::{self, Models};
 use crate::tokens::estimate::{self, Estimator};
 use crate::tokens::{Counter, Pattern, Text, Vocabulary};
-use progress::Progress;
-use report::{Count, Counted, Report};
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read};
+use input::{Input, Read};
+use report::{Count, Counted, Report, Unread};
+use serde_json::json;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// So much is read at a time, and no more of a text is ever in memory.
-const CHUNK_BYTES: usize = 256 << 10;
-/// What is counted with unless another is named.
-const DEFAULT: &str = "o200k_base";
+use tokenizer::{DEFAULT, Tokenizer, pattern, tokenizer};
 
 /// Count the tokens of texts: exactly, by a reference vocabulary, or as an estimate.
 ///
@@ -27,17 +26,20 @@ const DEFAULT: &str = "o200k_base";
   edge count prompt.txt
   cat prompt.txt | edge count --tokenizer cl100k_base
   edge count --json src/*.rs
+  edge count --tokenizer gpt-4.1 prompt.txt                  by the vocabulary of that model
   edge count --estimate book.txt            with the interval that nearly all ordinary texts are within
   edge count --tokenizer llama3/tokenizer.json prompt.txt
   edge count --tokenizer my.tiktoken --pattern cl100k prompt.txt
   edge count --list
 
-Exit codes: 0 all counted, 1 a text or the vocabulary could not be read, 2 wrong usage.")]
+Exit codes: 0 all counted, 1 a text or the vocabulary could not be read, 2 wrong usage.
+What is no UTF-8 is counted, and said on standard error.")]
 pub(super) struct CountTokens {
     /// Texts to count; `-`, or none, is standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A built-in vocabulary by its name, or a .tiktoken or tokenizer.json file.
+    /// A built-in vocabulary by its name, a model that has one, or a .tiktoken or tokenizer.json
+    /// file.
     #[arg(long, short, value_name = "NAME|FILE", default_value = DEFAULT, value_parser = tokenizer)]
     tokenizer: Tokenizer,
     /// How a .tiktoken file's vocabulary cuts text into pieces; a tokenizer.json says it.
@@ -50,48 +52,23 @@ pub(super) struct CountTokens {
     /// JSON instead of text.
     #[arg(long)]
     json: bool,
-    /// List the built-in vocabularies and the patterns, and count nothing.
-    #[arg(long, exclusive = true)]
+    /// List the built-in vocabularies, the models that are known and the patterns, and count
+    /// nothing.
+    #[arg(long, conflicts_with_all = ["files", "tokenizer", "pattern", "estimate"])]
     list: bool,
-}
-
-/// What `--tokenizer` names.
-#[derive(Clone, Debug)]
-enum Tokenizer {
-    Embedded(&'static str),
-    File(PathBuf),
-}
-
-fn tokenizer(said: &str) -> Result<Tokenizer, String> {
-    if let Some(name) = Vocabulary::EMBEDDED.into_iter().find(|name| *name == said) {
-        return Ok(Tokenizer::Embedded(name));
-    }
-    let path = Path::new(said);
-    if path.extension().is_some() || path.components().count() > 1 || path.exists() {
-        return Ok(Tokenizer::File(path.into()));
-    }
-    let names = Vocabulary::EMBEDDED.join(", ");
-    let similar = |name: &&str| strsim::jaro_winkler(name, said) > 0.8;
-    let meant = Vocabulary::EMBEDDED.into_iter().find(similar);
-    let meant = meant.map_or(String::new(), |name| format!(" (did you mean {name}?)"));
-    Err(format!(
-        "no such vocabulary{meant}; built in are {names}, others come from a file"
-    ))
-}
-
-fn pattern(said: &str) -> Result<Pattern, String> {
-    let names = || Pattern::ALL.map(Pattern::name).join(", ");
-    Pattern::named(said).ok_or_else(|| format!("no such pattern; there are {}", names()))
 }
 
 impl CountTokens {
     pub(super) fn run(self) -> Outcome {
         if self.list {
-            return list();
+            return if self.json { list_json() } else { list() };
         }
-        let vocabulary = self.vocabulary()?;
+        let vocabulary = (self.tokenizer).vocabulary(self.pattern, self.estimate)?;
+        let mut report = Report::new(vocabulary.name());
         let mut way = if self.estimate {
-            Way::Estimate(Estimator::new(&vocabulary))
+            let estimator = Estimator::new(&vocabulary);
+            report.weights = Some(estimator.vocabulary());
+            Way::Estimate(estimator)
         } else {
             Way::Exact(Box::new(Counter::new(&vocabulary)))
         };
@@ -99,18 +76,22 @@ impl CountTokens {
             true => vec![PathBuf::from("-")],
             false => self.files,
         };
-        let mut report = Report::new(vocabulary.name(), self.estimate);
         let began = Instant::now();
         for path in &inputs {
+            let file = name_of(path);
             match Input::open(path).and_then(|input| way.count(input)) {
-                Ok((count, bytes)) => report.counted.push(Counted {
-                    file: name_of(path),
-                    bytes,
-                    count,
-                }),
+                Ok((count, read)) => {
+                    if let Some(at) = read.not_utf8_at {
+                        eprintln!(
+                            "edge: {file}: is no UTF-8 from byte {at} on; each part that is none counts as the replacement character"
+                        );
+                    }
+                    report.counted.push(Counted { file, read, count });
+                }
                 Err(error) => {
-                    report.failed += 1;
-                    eprintln!("edge: {}: {}", name_of(path), told(&error));
+                    let error = told(&error);
+                    eprintln!("edge: {file}: {error}");
+                    report.unread.push(Unread { file, error });
                 }
             }
         }
@@ -120,27 +101,9 @@ impl CountTokens {
         } else {
             report.print()?;
         }
-        match report.failed {
-            0 => Ok(()),
-            _ => Err(Failure::Told),
-        }
-    }
-
-    fn vocabulary(&self) -> Result<Vocabulary, Failure> {
-        match &self.tokenizer {
-            Tokenizer::Embedded(name) if self.pattern.is_none() => {
-                Vocabulary::embedded(name).ok_or_else(|| Failure::because("it is built in"))
-            }
-            Tokenizer::Embedded(name) => Err(Failure::because(format!(
-                "--pattern: {name} has its own; the option is for .tiktoken files"
-            ))),
-            Tokenizer::File(path) => Vocabulary::load(path, self.pattern).map_err(|error| {
-                let (error, path) = (error.to_string(), path.display().to_string());
-                match error.contains(&path) {
-                    true => Failure::Because(error),
-                    false => Failure::Because(format!("{path}: {error}")),
-                }
-            }),
+        match report.unread.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Told),
         }
     }
 }
@@ -153,7 +116,44 @@ fn list() -> Outcome {
     let patterns = Pattern::ALL.map(Pattern::name).join(", ");
     print_line("FILE.tiktoken, with --pattern or a name that says it")?;
     print_line("tokenizer.json of byte-level byte-pair encoding")?;
-    print_line(format_args!("patterns: {patterns}"))
+    print_line(format_args!("patterns: {patterns}"))?;
+    print_line("models:")?;
+    for (model, vocabulary, is_published) in models() {
+        let way = match is_published {
+            true => vocabulary,
+            false => format!("not published; --estimate has the weights of {vocabulary}"),
+        };
+        print_line(format_args!("  {model}: {way}"))?;
+    }
+    Ok(())
+}
+
+fn list_json() -> Outcome {
+    let models = models().map(|(model, vocabulary, is_published)| {
+        json!({ "model": model, "vocabulary": vocabulary, "published": is_published })
+    });
+    print_json(&json!({
+        "vocabularies": Vocabulary::EMBEDDED,
+        "default": DEFAULT,
+        "patterns": Pattern::ALL.map(Pattern::name),
+        "models": models.collect::<Vec<_>>(),
+    }))
+}
+
+/// Models that are known by name: their vocabulary, or the one that an estimate of them is
+/// weighted for, and whether it is published.
+fn models() -> impl Iterator<Item = (String, String, bool)> {
+    let models: Vec<_> = (Models::default().iter())
+        .map(|rule| {
+            let (vocabulary, is_published) = match &rule.tokenizer {
+                config::Tokenizer::Vocabulary(vocabulary) => (vocabulary.name(), true),
+                config::Tokenizer::Estimate(like) => (*like, false),
+            };
+            (rule.name.to_string(), vocabulary.to_owned(), is_published)
+        })
+        .filter(|(model, ..)| model != "*")
+        .collect();
+    models.into_iter()
 }
 
 /// How texts are counted; used for one after the other.
@@ -163,70 +163,20 @@ enum Way {
 }
 
 impl Way {
-    /// Reads a text to its end; its count and its bytes.
-    fn count(&mut self, mut input: Input) -> io::Result<(Count, u64)> {
+    /// Reads a text to its end.
+    fn count(&mut self, mut input: Input) -> io::Result<(Count, Read)> {
         Ok(match self {
             Self::Exact(counter) => {
                 let mut text = Text::new(counter);
-                let bytes = input.read(|chunk| text.push(counter, chunk))?;
-                (Count::Exact(text.finish(counter)), bytes)
+                let read = input.read(|chunk| text.push(counter, chunk))?;
+                (Count::Exact(text.finish(counter)), read)
             }
             Self::Estimate(estimator) => {
                 let mut scan = estimate::Scan::new();
-                let bytes = input.read(|chunk| scan.push(chunk))?;
-                (Count::Estimate(estimator.estimate(&scan.finish())), bytes)
+                let read = input.read(|chunk| scan.push(chunk))?;
+                (Count::Estimate(estimator.estimate(&scan.finish())), read)
             }
         })
-    }
-}
-
-/// A text that is read piece by piece.
-struct Input {
-    from: Box<dyn Read>,
-    /// Bytes, where that is known before.
-    length: Option<u64>,
-}
-
-impl Input {
-    fn open(path: &Path) -> io::Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self {
-                from: Box::new(io::stdin().lock()),
-                length: None,
-            });
-        }
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        Ok(Self {
-            length: metadata.is_file().then_some(metadata.len()),
-            from: Box::new(file),
-        })
-    }
-
-    /// Hands out the text in order; its bytes.
-    fn read(&mut self, mut chunk: impl FnMut(&[u8])) -> io::Result<u64> {
-        let mut progress = io::stderr()
-            .is_terminal()
-            .then(|| Progress::new(self.length));
-        let mut buffer = vec![0; CHUNK_BYTES];
-        let mut bytes = 0;
-        loop {
-            match self.from.read(&mut buffer) {
-                Ok(0) => return Ok(bytes),
-                Ok(got) => {
-                    chunk(&buffer[..got]);
-                    bytes += got as u64;
-                    if let Some(progress) = &mut progress {
-                        progress.show(bytes);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
     }
 }
 

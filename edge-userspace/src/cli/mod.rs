@@ -68,6 +68,10 @@ pub fn main() -> ExitCode {
         // Whoever read our output has heard enough.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Usage(text)) => {
+            eprintln!("edge: {text}");
+            ExitCode::from(2)
+        }
         Err(Failure::Because(text)) => {
             eprintln!("edge: {text}");
             ExitCode::FAILURE

@@ -8,6 +8,8 @@ use std::io::{self, Write as _};
 pub(super) enum Failure {
     /// For this reason, to be printed.
     Because(String),
+    /// It was asked for in a way that makes no sense, for this reason, to be printed.
+    Usage(String),
     /// Everything has been said.
     Told,
     /// Standard output was closed, as `head` does.

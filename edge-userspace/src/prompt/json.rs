@@ -10,7 +10,7 @@ mod number;
 mod string;
 #[cfg(test)]
 mod tests;
-mod utf8;
+pub(crate) mod utf8;
 
 pub use error::{Duplicate, Error, Wrong};
 

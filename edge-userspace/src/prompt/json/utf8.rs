@@ -2,16 +2,21 @@
 
 /// What the last chunk left of a character that is not whole yet.
 #[derive(Debug, Default)]
-pub(super) struct Utf8 {
+pub(crate) struct Utf8 {
     begun: [u8; 4],
     length: usize,
 }
 
 impl Utf8 {
+    /// Bytes of a character that is not whole yet.
+    pub(crate) fn begun_bytes(&self) -> usize {
+        self.length
+    }
+
     /// Where `chunk` is no UTF-8 any more, as an offset in it; negative where a character
     /// begins in an earlier chunk and does not go on as it should. A character that is not
     /// whole at the end is good so far.
-    pub(super) fn check(&mut self, chunk: &[u8]) -> Option<isize> {
+    pub(crate) fn check(&mut self, chunk: &[u8]) -> Option<isize> {
         let mut from = 0;
         while self.length > 0 {
             let &byte = chunk.get(from)?;
