@@ -3,16 +3,51 @@
 use crate::cargo;
 use std::process::ExitCode;
 
-/// Run a bench; without a name, list them
-#[derive(clap::Args)]
-#[command(after_help = "\
-Every figure is one line: figure NAME VALUE UNIT.
+/// What there is to know of a bench before it is run.
+struct About {
+    name: &'static str,
+    measures: &'static str,
+    /// Once it is built; on two cores, all of it.
+    takes: &'static str,
+    needs: &'static str,
+}
 
-Examples:
-  cargo xtask bench                 what there is
-  cargo xtask bench hello           measure it
-  cargo xtask bench hello --quick   fewer samples, for a first look
-  cargo xtask bench tokens --fit    learn the weights of the estimate anew")]
+const BENCHES: &[About] = &[
+    About {
+        name: "hello",
+        measures: "a ClientHello in userspace: the scan, and scan and judge against 100,000 keys",
+        takes: "half a minute",
+        needs: "nothing",
+    },
+    About {
+        name: "keys",
+        measures: "a million keys: start, memory, and how soon a new or revoked one counts",
+        takes: "five to ten minutes; --quick: a tenth of the keys",
+        needs: "root, or CAP_BPF and CAP_NET_ADMIN",
+    },
+    About {
+        name: "slots",
+        measures: "the table of contexts beside other maps: look-ups, and hit rates on traces",
+        takes: "some minutes",
+        needs: "nothing",
+    },
+    About {
+        name: "tokens",
+        measures: "token counts, exact and estimated, with every instruction set, beside other tokenizers",
+        takes: "twenty minutes; --quick: fewer texts and rounds",
+        needs: "cargo xtask setup --references for other tokenizers and the texts; what is not there is skipped by name",
+    },
+    About {
+        name: "xdp",
+        measures: "the XDP programs: nanoseconds a packet, and what the verifier counts",
+        takes: "a minute",
+        needs: "root, or CAP_BPF and CAP_NET_ADMIN",
+    },
+];
+
+/// Run a bench; without a name, list them with what they measure, take and need
+#[derive(clap::Args)]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     /// The bench, as `cargo xtask bench` lists it.
     name: Option<String>,
@@ -24,6 +59,37 @@ pub(crate) struct Args {
     /// Of `tokens`: learn the estimate's weights from the corpora and write them.
     #[arg(long, requires = "name", conflicts_with = "quick")]
     fit: bool,
+}
+
+fn after_help() -> String {
+    let names: Vec<_> = BENCHES.iter().map(|about| about.name).collect();
+    format!(
+        "Benches:\n{}\nEvery figure is one line: figure NAME VALUE UNIT.\n\n{EXAMPLES}",
+        list(&names)
+    )
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask bench                 what there is
+  cargo xtask bench hello           measure it
+  cargo xtask bench hello --quick   fewer samples, for a first look
+  cargo xtask bench tokens --fit    learn the weights of the estimate anew";
+
+/// Some benches, one after the other.
+fn list(names: &[&str]) -> String {
+    let mut out = String::new();
+    for name in names {
+        match BENCHES.iter().find(|about| about.name == *name) {
+            Some(about) => {
+                out += &format!("  {name:8} {}\n", about.measures);
+                out += &format!("  {:8} takes {}\n", "", about.takes);
+                out += &format!("  {:8} needs {}\n", "", about.needs);
+            }
+            None => out += &format!("  {name}\n"),
+        }
+    }
+    out
 }
 
 /// Lists or runs.
@@ -38,7 +104,8 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|target| target.name.as_str())
         .collect();
     let Some(name) = &args.name else {
-        names.iter().for_each(|name| println!("{name}"));
+        print!("{}", list(&names));
+        println!("Times are without the build.");
         return Ok(ExitCode::SUCCESS);
     };
     if !names.contains(&name.as_str()) {
@@ -57,4 +124,24 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
         bench.args(["--", "--fit"]);
     }
     cargo::run(&mut bench)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bench_says_what_it_measures_takes_and_needs() {
+        let manifest = include_str!("../../bench/Cargo.toml");
+        let benches = manifest.split("[[bench]]").skip(1);
+        let names: Vec<&str> = benches
+            .filter_map(|bench| bench.split('"').nth(1))
+            .collect();
+        assert!(names.len() >= 4, "{names:?}");
+        for name in &names {
+            assert!(BENCHES.iter().any(|about| about.name == *name), "{name}");
+        }
+        let listed = list(&names);
+        assert_eq!(listed.lines().count(), 3 * names.len(), "{listed}");
+    }
 }

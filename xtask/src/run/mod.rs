@@ -71,6 +71,7 @@ fn run(args: &Args, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     let stage = Stage::best(!args.no_xdp)?;
     report.say(&stage.describe())?;
     let programs = Programs::find(&crate::workspace(), interrupt)?;
+    let (found, started) = (started.elapsed(), Instant::now());
     report.say(&format!(
         "{} ({})",
         programs.edge.display(),
@@ -93,7 +94,7 @@ fn run(args: &Args, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    report.end(started.elapsed())?;
+    report.end(started.elapsed(), found)?;
     let good = report.is_good();
     if !good && !args.json {
         report.say(&format!("The edge's last words:\n{}", scene.last_words()))?;

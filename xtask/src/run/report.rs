@@ -125,21 +125,22 @@ impl Report {
         print(&format!("– {name}: skipped, {}", why.0))
     }
 
-    /// The last lines.
-    pub(super) fn end(&self, took: Duration) -> std::io::Result<()> {
+    /// The last lines: the demo took so long, after its programs were found or built.
+    pub(super) fn end(&self, took: Duration, found: Duration) -> std::io::Result<()> {
         let [good, bad, skipped] = self.counts;
         if self.json {
             return print(
                 &json!({
                     "event": "end", "as_expected": good, "not_as_expected": bad,
                     "skipped": skipped, "ms": took.as_secs_f64() * 1e3,
+                    "build_ms": found.as_secs_f64() * 1e3,
                 })
                 .to_string(),
             );
         }
         let summary = format!(
-            "\n{good} rows as expected, {bad} not, {skipped} skipped; {:.1} s in all.",
-            took.as_secs_f64()
+            "\n{good} rows as expected, {bad} not, {skipped} skipped; {}.",
+            times(took, found)
         );
         print(&self.paint(if bad == 0 { GREEN } else { RED }, &summary))?;
         for name in &self.skipped {
@@ -203,6 +204,15 @@ fn line(
     format!("{mark} {who:<16} {how:<23} {offered:<42} {verdict:<25} {decided:<10} {ms:>7}  {saw}")
 }
 
+/// A build is told apart: it is long once, and no part of the demo.
+fn times(took: Duration, found: Duration) -> String {
+    let took = format!("{:.1} s in all", took.as_secs_f64());
+    match found.as_secs() {
+        0 => took,
+        _ => format!("{took}, after {:.1} s of building", found.as_secs_f64()),
+    }
+}
+
 fn milliseconds(duration: Duration) -> String {
     format!("{:.1}", duration.as_secs_f64() * 1e3)
 }
@@ -211,4 +221,17 @@ fn milliseconds(duration: Duration) -> String {
 pub(super) fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_is_no_part_of_the_demo() {
+        let demo = Duration::from_millis(7345);
+        assert_eq!(times(demo, Duration::from_millis(300)), "7.3 s in all");
+        let built = Duration::from_millis(95_060);
+        assert_eq!(times(demo, built), "7.3 s in all, after 95.1 s of building");
+    }
 }
