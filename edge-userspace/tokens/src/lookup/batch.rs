@@ -5,8 +5,11 @@
 pub(crate) const SHORTS: usize = 1024;
 pub(crate) const MEDIUMS: usize = 256;
 pub(crate) const LONGS: usize = 128;
-/// What a block may add at once, and what a vector store may write behind that.
-pub(crate) const ROOM: usize = 64 + 16;
+/// Pieces of which only the place has been noted.
+pub(crate) const NOTED: usize = 192;
+/// What may be added at once, a block or what has been noted with one more block, and what a
+/// vector store may write behind that.
+pub(crate) const ROOM: usize = NOTED + 64 + 16;
 
 /// A list for each size. Those of seven and fifteen bytes at most are copied, with zeros behind
 /// them; of the others, and of those that hold a NUL, the batch has the place.
@@ -19,6 +22,13 @@ pub(crate) struct Batch {
     pub(crate) shorts: usize,
     pub(crate) mediums: usize,
     pub(crate) longs: usize,
+    /// Where pieces end of which no more is known yet, one behind the other, and where the
+    /// first of them starts.
+    pub(crate) ends: [u32; ROOM],
+    pub(crate) noted: usize,
+    pub(crate) from: usize,
+    /// Those of them that are no shorts: offset, and length above it.
+    pub(crate) longer: [u64; ROOM],
     /// What the look-up of this batch takes notes in.
     pub(crate) found: [u64; SHORTS + ROOM],
     pub(crate) missed: [u64; SHORTS + ROOM],
@@ -33,15 +43,33 @@ impl Batch {
             shorts: 0,
             mediums: 0,
             longs: 0,
+            ends: [0; _],
+            noted: 0,
+            from: 0,
+            longer: [0; _],
             found: [0; _],
             missed: [0; _],
         })
     }
 
-    /// Whether a block may find no room.
+    /// Whether there may be no room for a block, or for what is noted.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         (self.shorts > SHORTS) | (self.mediums > MEDIUMS) | (self.longs > LONGS)
+    }
+
+    /// Whether a block may find no room among what is noted.
+    #[inline(always)]
+    pub(crate) fn is_noted_full(&self) -> bool {
+        self.noted > NOTED
+    }
+
+    /// Whether each list has room for so many.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, pieces: usize) -> bool {
+        self.shorts + pieces <= self.short.len()
+            && self.mediums + pieces <= self.medium.len()
+            && self.longs + pieces <= self.long.len()
     }
 
     /// Adds one piece, wherever it came from.

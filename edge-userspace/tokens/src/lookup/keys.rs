@@ -24,7 +24,8 @@ pub(crate) fn hash_short(key: u64) -> u64 {
 /// The hash of a piece of eight to fifteen bytes.
 #[inline(always)]
 pub(crate) fn hash_medium(key: [u64; 2]) -> u64 {
-    (key[0].wrapping_mul(K1) ^ key[1]).wrapping_mul(K2)
+    let [first, second] = MEDIUM_MULTIPLIERS;
+    (key[0].wrapping_mul(first) ^ key[1]).wrapping_mul(second)
 }
 
 /// The hash of any piece.

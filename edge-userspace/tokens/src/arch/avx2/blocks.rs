@@ -10,7 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::blocks::{Bytes, Sink, Vector, by_loads, drive};
+use crate::arch::blocks::{Bytes, Sink, Vector, drive};
 use crate::exact::characters::{Algebra, Contraction};
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
@@ -113,12 +113,6 @@ unsafe impl Vector for Block {
         // SAFETY: the caller's promise.
         unsafe { _pdep_u64(_pext_u64(selected, lasts), firsts) }
     }
-
-    #[inline(always)]
-    unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
-        // SAFETY: the caller's promise.
-        unsafe { by_loads(text, at, starts, ends, batch) };
-    }
 }
 
 macro_rules! enabled {
@@ -133,8 +127,23 @@ enabled! {
 
 /// The highest bits of all bytes.
 fn bits(low: __m256i, high: __m256i) -> u64 {
-    let (low, high) = (_mm256_movemask_epi8(low), _mm256_movemask_epi8(high));
-    u64::from(low as u32) | u64::from(high as u32) << 32
+    mask(low) | mask(high) << 32
+}
+
+/// The highest bit of each byte, by the instruction itself: what the compiler knows as a
+/// comparison it may keep as one through a branch, and then takes it apart byte by byte.
+fn mask(half: __m256i) -> u64 {
+    let mask: u64;
+    // SAFETY: the instruction is enabled, reads a register and writes one.
+    unsafe {
+        std::arch::asm!(
+            "vpmovmskb {mask:e}, {half}",
+            mask = out(reg) mask,
+            half = in(ymm_reg) half,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    mask
 }
 
 fn equal(block: Block, byte: u8) -> u64 {

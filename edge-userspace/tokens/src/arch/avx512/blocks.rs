@@ -35,6 +35,8 @@ struct Block(__m512i);
 
 // SAFETY: all that is called is enabled by `pieces`, the only caller of `drive` with it.
 unsafe impl Vector for Block {
+    const NOTES: bool = false;
+
     #[inline(always)]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller's promise.
@@ -117,7 +119,7 @@ unsafe impl Vector for Block {
     // all pieces of a kind at once; the stores write whole registers, what is too much is
     // written over by the next block.
     #[inline(always)]
-    unsafe fn emit(self, _text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
+    unsafe fn emit(self, at: usize, starts: u64, ends: u64, batch: &mut Batch) {
         let block = self.0;
         // SAFETY: the instructions and the room in the batch are the caller's promise.
         unsafe {

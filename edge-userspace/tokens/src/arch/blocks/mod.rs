@@ -19,7 +19,6 @@ mod long;
 mod vector;
 mod wide;
 
-pub(crate) use emit::by_loads;
 pub(crate) use vector::{Bytes, Vector};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use wide::WINDOWS;
@@ -37,7 +36,7 @@ use crate::exact::o200k::O200k;
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
-use emit::one_by_one;
+use emit::{note, one_by_one, settle};
 use long::long_piece;
 use wide::Wide;
 
@@ -99,6 +98,7 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
     sink: &mut impl Sink,
 ) -> usize {
     let mut at = 0;
+    batch.from = 0;
     while at < text.len() {
         let left = text.len() - at;
         let whole = left >= 64;
@@ -141,11 +141,14 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
                 let Some(end) = end else {
                     break;
                 };
-                batch.push(text, at, end);
-                at = end;
-                if batch.is_full() {
-                    sink.take(text, batch);
+                if V::NOTES {
+                    batch.ends[batch.noted] = end as u32;
+                    batch.noted += 1;
+                } else {
+                    batch.push(text, at, end);
                 }
+                at = end;
+                relieve::<V>(text, batch, sink);
                 continue;
             }
             let before = (1 << next) - 1;
@@ -156,18 +159,36 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
             );
         }
         if bytes.nul & inside != 0 {
+            settle(text, batch);
             one_by_one(text, at, starts, ends, batch);
+            batch.from = at + advance;
+            if batch.is_full() {
+                sink.take(text, batch);
+            }
         } else {
             // SAFETY: the batch has room: see below.
-            unsafe { vector.emit(text, at, starts, ends, batch) };
+            unsafe { vector.emit(at, starts, ends, batch) };
         }
         at += advance;
-        if batch.is_full() {
-            sink.take(text, batch);
-        }
+        relieve::<V>(text, batch, sink);
     }
+    settle(text, batch);
     sink.take(text, batch);
     at
+}
+
+/// Makes room for one block more.
+#[inline(always)]
+fn relieve<V: Vector>(text: &[u8], batch: &mut Batch, sink: &mut impl Sink) {
+    if V::NOTES {
+        if !batch.is_noted_full() {
+            return;
+        }
+        settle(text, batch);
+    }
+    if batch.is_full() {
+        sink.take(text, batch);
+    }
 }
 
 /// Places where a piece ends for certain, whatever is around: behind an ASCII letter or digit,

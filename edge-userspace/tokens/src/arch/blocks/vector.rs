@@ -8,7 +8,7 @@
     reason = "calls what the instructions have to be there for"
 )]
 
-use super::{Classes, Leads};
+use super::{Classes, Leads, note};
 use crate::exact::characters::Contraction;
 use crate::lookup::batch::Batch;
 
@@ -39,6 +39,9 @@ pub(crate) struct Bytes {
 /// Each method may be called only where the instructions that the type stands for are there,
 /// and has to be inlined into a function that has them enabled.
 pub(crate) unsafe trait Vector: Copy {
+    /// Whether [`Self::emit`] only notes where the pieces end.
+    const NOTES: bool = true;
+
     /// 64 bytes from `at`.
     ///
     /// # Safety
@@ -125,5 +128,9 @@ pub(crate) unsafe trait Vector: Copy {
     ///
     /// # Safety
     /// The instructions are there; the batch has room for a block.
-    unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch);
+    #[inline(always)]
+    unsafe fn emit(self, at: usize, _starts: u64, ends: u64, batch: &mut Batch) {
+        // SAFETY: the caller's promise.
+        unsafe { note(at, ends, batch) };
+    }
 }

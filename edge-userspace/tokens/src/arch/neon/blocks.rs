@@ -12,7 +12,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::arch::blocks::{Bytes, Sink, Vector, by_loads, drive};
+use crate::arch::blocks::{Bytes, Sink, Vector, drive};
 use crate::arch::scalar::blocks::Block as Words;
 use crate::exact::characters::{Algebra, Contraction};
 use crate::lookup::batch::Batch;
@@ -110,12 +110,6 @@ unsafe impl Vector for Block {
     unsafe fn first_of(selected: u64, lasts: u64, firsts: u64) -> u64 {
         // SAFETY: no instructions are asked for.
         unsafe { Words::first_of(selected, lasts, firsts) }
-    }
-
-    #[inline(always)]
-    unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
-        // SAFETY: the caller's promise.
-        unsafe { by_loads(text, at, starts, ends, batch) };
     }
 }
 

@@ -5,7 +5,7 @@
     reason = "the trait is for instructions; here two loads and nothing else"
 )]
 
-use crate::arch::blocks::{Bytes, Sink, Vector, by_loads, drive};
+use crate::arch::blocks::{Bytes, Sink, Vector, drive};
 use crate::exact::characters::{Algebra, Contraction};
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
@@ -171,12 +171,6 @@ unsafe impl Vector for Block {
         let (runs, selected) = (runs.reverse_bits(), selected.reverse_bits());
         let passed = runs & !runs.wrapping_add(selected);
         passed.reverse_bits() & firsts
-    }
-
-    #[inline(always)]
-    unsafe fn emit(self, text: &[u8], at: usize, starts: u64, ends: u64, batch: &mut Batch) {
-        // SAFETY: the caller's promise.
-        unsafe { by_loads(text, at, starts, ends, batch) };
     }
 }
 
