@@ -11,4 +11,4 @@ pub mod preheat;
 pub mod slots;
 
 pub use identity::{ContextId, Fingerprint, Key, Tenant};
-pub use slots::Entry;
+pub use slots::{Entry, Slots};

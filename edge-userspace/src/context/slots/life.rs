@@ -1,0 +1,131 @@
+//! The word of a slot that changes while it is read: until when, where, how often used.
+//!
+//! A reader that hits may replace it by compare-and-exchange; if the slot was given to another
+//! prefix meanwhile, the word is another and nothing happens.
+
+use crate::upstream::UpstreamId;
+
+/// Kept so long after the last use, seconds: as long as upstreams keep a prefix by default.
+pub(super) const SHORT_S: u32 = 300;
+/// With `"cache_control": {"ttl": "1h"}`, seconds.
+pub(super) const LONG_S: u32 = 3600;
+/// Uses are counted up to here.
+pub(super) const MOST_USES: u32 = 3;
+
+const UPSTREAM: u32 = 32;
+const USES: u32 = 48;
+const LONG: u32 = 50;
+const TENANT: u32 = 51;
+
+/// Second of expiry (32 bits), upstream (16), uses (2), whether long (1), and 13 bits of whose
+/// it is, by which a tenant's slots of a set are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life(pub(super) u64);
+
+impl Life {
+    /// Of a slot that is written now.
+    pub(super) fn new(now_s: u32, long: bool, upstream: UpstreamId, tenant: u64) -> Self {
+        let ttl_s = if long { LONG_S } else { SHORT_S };
+        Self(
+            u64::from(now_s.saturating_add(ttl_s))
+                | u64::from(upstream.0) << UPSTREAM
+                | u64::from(long) << LONG
+                | tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> TENANT << TENANT,
+        )
+    }
+
+    /// The first second at which it is nothing any more.
+    pub(super) fn expires_s(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(super) fn upstream(self) -> UpstreamId {
+        UpstreamId((self.0 >> UPSTREAM) as u16)
+    }
+
+    pub(super) fn uses(self) -> u32 {
+        (self.0 >> USES) as u32 & MOST_USES
+    }
+
+    pub(super) fn long(self) -> bool {
+        self.0 >> LONG & 1 != 0
+    }
+
+    pub(super) fn tenant(self) -> u16 {
+        (self.0 >> TENANT) as u16
+    }
+
+    pub(super) fn ttl_s(self) -> u32 {
+        if self.long() { LONG_S } else { SHORT_S }
+    }
+
+    /// Seconds since it was last written or used, as far as was noted.
+    pub(super) fn age_s(self, now_s: u32) -> u32 {
+        (now_s.saturating_add(self.ttl_s())).saturating_sub(self.expires_s())
+    }
+
+    /// The same with as many uses as `other`.
+    pub(super) fn used_as(self, other: Self) -> Self {
+        let uses = u64::from(MOST_USES) << USES;
+        Self(self.0 & !uses | other.0 & uses)
+    }
+
+    /// What it is after a use. None: nothing that is worth a write. So the line of a slot that
+    /// all threads hit stays shared, but for a write every quarter of its time.
+    #[inline]
+    pub(super) fn after_use(self, now_s: u32) -> Option<Self> {
+        if self.uses() == MOST_USES && self.age_s(now_s) < self.ttl_s() / 4 {
+            return None;
+        }
+        let uses = (self.uses() + 1).min(MOST_USES);
+        let expires_s = self.expires_s().max(now_s.saturating_add(self.ttl_s()));
+        let rest = self.0 & !(u64::from(u32::MAX) | u64::from(MOST_USES) << USES);
+        Some(Self(rest | u64::from(uses) << USES | u64::from(expires_s)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        let life = Life::new(1_000, true, UpstreamId(65_535), u64::MAX);
+        assert_eq!((life.expires_s(), life.ttl_s()), (4_600, 3_600));
+        assert_eq!(life.upstream(), UpstreamId(65_535));
+        assert_eq!((life.uses(), life.long()), (0, true));
+        let life = Life::new(u32::MAX, false, UpstreamId(0), 1);
+        assert_eq!((life.expires_s(), life.long()), (u32::MAX, false));
+        assert_ne!(
+            life.tenant(),
+            Life::new(0, false, UpstreamId(0), 2).tenant()
+        );
+    }
+
+    #[test]
+    fn a_use_is_noted_three_times_and_then_once_a_quarter() {
+        let mut life = Life::new(0, false, UpstreamId(7), 1);
+        for uses in 1..=3 {
+            life = life.after_use(uses).unwrap();
+            assert_eq!((life.uses(), life.expires_s()), (uses, 300 + uses));
+        }
+        assert_eq!(life.after_use(4), None);
+        assert_eq!(life.after_use(3 + 74), None);
+        let later = life.after_use(3 + 75).unwrap();
+        assert_eq!((later.uses(), later.expires_s()), (3, 378));
+        assert_eq!(
+            (later.upstream(), later.tenant()),
+            (life.upstream(), life.tenant())
+        );
+        assert_eq!(later.age_s(378), 300);
+        // A clock that another thread read earlier takes nothing away.
+        assert_eq!(later.after_use(10), None);
+        assert_eq!(
+            Life::new(100, false, UpstreamId(7), 1)
+                .after_use(50)
+                .unwrap()
+                .expires_s(),
+            400
+        );
+    }
+}
