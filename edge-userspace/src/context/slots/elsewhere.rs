@@ -24,7 +24,7 @@ impl Elsewhere {
         // A lane is 0 where the tags agree; the lowest that is found so surely is
         // (Warren, Hacker's Delight, 6-1).
         let differ = (self.0 ^ (u64::from(tag) << 4).wrapping_mul(LANE)) & TAGS;
-        let zero = differ.wrapping_sub(LANE << 4) & !differ & 0x8000 * LANE;
+        let zero = differ.wrapping_sub(LANE << 4) & !differ & (0x8000 * LANE);
         let lane = zero.trailing_zeros() / 16 * 16;
         (zero != 0).then(|| (self.0 >> (lane & 48)) as usize & 15)
     }

@@ -79,9 +79,10 @@ impl Memory {
     /// Has every page there, empty as it is.
     fn touch(&self, bytes: usize) {
         for page in (0..bytes).step_by(PAGE_BYTES) {
-            // SAFETY: within the slots, and an `AtomicU8` has no alignment to keep.
-            let byte = unsafe { &*self.slots.as_ptr().cast::<AtomicU8>().add(page) };
-            byte.store(0, Relaxed);
+            // SAFETY: within the slots.
+            let byte = unsafe { self.slots.cast::<AtomicU8>().add(page) };
+            // SAFETY: mapped, all zero, and a byte has no alignment to keep.
+            unsafe { byte.as_ref() }.store(0, Relaxed);
         }
     }
 }

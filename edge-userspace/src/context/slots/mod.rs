@@ -25,6 +25,7 @@ pub use counters::Counters;
 use super::Key;
 use crate::upstream::UpstreamId;
 use counters::PerThread;
+use life::Life;
 use memory::Memory;
 use std::io;
 use table::Table;
@@ -138,18 +139,31 @@ impl Slots {
 
     /// What is known of a prefix at `now_s`, seconds of a clock that does not go back. Takes no
     /// lock, allocates nothing, never waits. A hit keeps the slot for its time anew.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, key: &Key, now_s: u32) -> Option<Entry> {
-        match self.table.find(key, now_s) {
-            Ok(entry) => {
-                self.counters.hit();
-                Some(entry)
-            }
-            Err(why) => {
-                self.counters.missed(why);
-                None
-            }
-        }
+        let at_home = self.table.find_at_home(key, now_s);
+        // What is found so stays in registers: `Contents` is written to memory by the other
+        // way only, and in whole words.
+        let [exact, numbers, life] = match at_home {
+            Some(contents) => contents.words(),
+            None => match self.table.find_with_care(key, now_s) {
+                Ok(contents) => contents.words(),
+                Err(why) => {
+                    self.counters.missed(why);
+                    return None;
+                }
+            },
+        };
+        self.counters.hit();
+        Some(entry(exact, numbers, Life(life)))
+    }
+
+    /// The same as [`Slots::find`], but nothing is counted and nothing kept longer.
+    #[must_use]
+    pub fn peek(&self, key: &Key, now_s: u32) -> Option<Entry> {
+        let contents = self.table.peek(key, now_s).ok()?;
+        let [exact, numbers, life] = contents.words();
+        Some(entry(exact, numbers, Life(life)))
     }
 
     /// Keeps what is known of a prefix, in place of what was, and for its time from `now_s` on.
@@ -175,16 +189,22 @@ impl Slots {
 }
 
 /// Tenant and context as one word. For any tenant each context has another, and for any
-/// context each tenant; two that differ in both agree once in 2^64.
+/// context each tenant. Two that differ in both agree once in 2^64: a context is a keyed hash,
+/// so nobody can choose one.
 #[inline]
 fn owner(key: &Key) -> u64 {
-    let tenant = key.tenant.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    tenant
-        ^ key
-            .context
-            .0
-            .wrapping_mul(0xd6e8_feb8_6659_fd93)
-            .rotate_left(32)
+    key.tenant.0 ^ key.context.0.rotate_left(32)
+}
+
+#[inline]
+fn entry(exact: u64, numbers: u64, life: Life) -> Entry {
+    Entry {
+        upstream: life.upstream(),
+        tokens: numbers as u32,
+        exact,
+        hint: (numbers >> 32) as u32,
+        long: life.long(),
+    }
 }
 
 /// A fingerprint's home in its set.

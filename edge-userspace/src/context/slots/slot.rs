@@ -22,7 +22,6 @@ pub(super) struct Slot {
     fingerprint: [AtomicU64; 2],
     owner: AtomicU64,
     exact: AtomicU64,
-    /// Tokens (32 bits) and hint (32).
     numbers: AtomicU64,
     life: AtomicU64,
     /// Of what has its home here.
@@ -36,8 +35,8 @@ pub(super) struct Contents {
     /// Tenant and context, see [`super::owner`].
     pub(super) owner: u64,
     pub(super) exact: u64,
-    pub(super) tokens: u32,
-    pub(super) hint: u32,
+    /// Tokens (32 bits) and hint (32).
+    pub(super) numbers: u64,
     pub(super) generation: u32,
     pub(super) life: Life,
 }
@@ -51,11 +50,16 @@ impl Contents {
         fingerprint: [0, 0],
         owner: 0,
         exact: 0,
-        tokens: 0,
-        hint: 0,
+        numbers: 0,
         generation: 0,
         life: Life(0),
     };
+
+    /// What an entry is made of.
+    #[inline]
+    pub(super) fn words(&self) -> [u64; 3] {
+        [self.exact, self.numbers, self.life.0]
+    }
 
     pub(super) fn is_nothing(&self) -> bool {
         self.fingerprint == [0, 0]
@@ -86,16 +90,30 @@ impl Slot {
     /// What it says besides the fingerprint, which is known.
     #[inline]
     pub(super) fn contents(&self, fingerprint: [u64; 2], version: Version) -> Contents {
-        let numbers = self.numbers.load(Relaxed);
         Contents {
             fingerprint,
             owner: self.owner.load(Relaxed),
             exact: self.exact.load(Relaxed),
-            tokens: numbers as u32,
-            hint: (numbers >> 32) as u32,
+            numbers: self.numbers.load(Relaxed),
             generation: (version.0 >> 32) as u32,
             life: Life(self.life.load(Relaxed)),
         }
+    }
+
+    /// What it says, if it is about this fingerprint and owner and nobody writes. One branch:
+    /// the processor guesses it right for what is at home, and goes on with the words that it
+    /// reads meanwhile.
+    #[inline]
+    pub(super) fn contents_if(&self, fingerprint: [u64; 2], owner: u64) -> Option<Contents> {
+        let version = self.version.load(Acquire);
+        let [first, second] = &self.fingerprint;
+        let contents = self.contents(fingerprint, Version(version));
+        let differ = (first.load(Relaxed) ^ fingerprint[0])
+            | (second.load(Relaxed) ^ fingerprint[1])
+            | (contents.owner ^ owner);
+        fence(Acquire);
+        let written = (self.version.load(Relaxed) ^ version) | (version & 1);
+        (differ | written == 0).then_some(contents)
     }
 
     #[inline]
@@ -127,8 +145,7 @@ impl Slot {
         }
         self.owner.store(contents.owner, Relaxed);
         self.exact.store(contents.exact, Relaxed);
-        let numbers = u64::from(contents.hint) << 32 | u64::from(contents.tokens);
-        self.numbers.store(numbers, Relaxed);
+        self.numbers.store(contents.numbers, Relaxed);
         self.life.store(contents.life.0, Relaxed);
         self.elsewhere.store(elsewhere.0, Relaxed);
         self.end(count, contents.generation);

@@ -17,8 +17,6 @@ const LOCKS: usize = 64;
 /// The slots of all sets.
 pub(super) struct Table {
     slots: Memory,
-    /// Of the place in [`Table::slots`], which are a power of two.
-    mask: usize,
     locks: Box<[Mutex<()>]>,
     /// How often each upstream was forgotten.
     generations: Box<[AtomicU32]>,
@@ -46,7 +44,6 @@ impl Table {
     pub(super) fn new(slots: Memory, upstreams: u16, share: usize) -> Self {
         assert!(slots.len().is_power_of_two() && slots.len() >= WAYS);
         Self {
-            mask: slots.len() - 1,
             slots,
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             generations: (0..upstreams).map(|_| AtomicU32::new(0)).collect(),
@@ -64,28 +61,41 @@ impl Table {
         &self.slots[self.place(key.fingerprint.words())]
     }
 
-    /// What is known of a prefix.
+    /// What is known of a prefix, if it is at home and was used before: straight on, all in
+    /// registers. None: [`Self::find_with_care`] knows.
+    #[inline(always)]
+    pub(super) fn find_at_home(&self, key: &Key, now_s: u32) -> Option<Contents> {
+        let contents = (self.home(key)).contents_if(key.fingerprint.words(), owner(key))?;
+        let live = contents.life.is_quiet(now_s) && self.is_of_now(&contents);
+        live.then_some(contents)
+    }
+
+    /// What is known of a prefix, wherever it is. The use is noted.
+    #[inline(never)]
+    pub(super) fn find_with_care(&self, key: &Key, now_s: u32) -> Result<Contents, Missed> {
+        let (slot, contents) = self.look_at(key, now_s)?;
+        slot.used(contents.life, now_s);
+        Ok(contents)
+    }
+
+    /// The same, and no use is noted.
+    pub(super) fn peek(&self, key: &Key, now_s: u32) -> Result<Contents, Missed> {
+        self.look_at(key, now_s).map(|(_, contents)| contents)
+    }
+
     #[inline]
-    pub(super) fn find(&self, key: &Key, now_s: u32) -> Result<Entry, Missed> {
+    fn look_at(&self, key: &Key, now_s: u32) -> Result<(&Slot, Contents), Missed> {
         let (slot, contents) = self.look_up(key.fingerprint.words())?;
-        let life = contents.life;
         if contents.owner != owner(key) {
             return Err(Missed::Foreign);
         }
-        if now_s >= life.expires_s() {
+        if now_s >= contents.life.expires_s() {
             return Err(Missed::Expired);
         }
         if !self.is_of_now(&contents) {
             return Err(Missed::Forgotten);
         }
-        slot.used(life, now_s);
-        Ok(Entry {
-            upstream: life.upstream(),
-            tokens: contents.tokens,
-            exact: contents.exact,
-            hint: contents.hint,
-            long: life.long(),
-        })
+        Ok((slot, contents))
     }
 
     /// Keeps what is known of a prefix. None: there is no such upstream.
@@ -96,8 +106,7 @@ impl Table {
             fingerprint,
             owner: owner(key),
             exact: entry.exact,
-            tokens: entry.tokens,
-            hint: entry.hint,
+            numbers: u64::from(entry.hint) << 32 | u64::from(entry.tokens),
             generation: generation.load(Ordering::Acquire),
             life: Life::new(now_s, entry.long, entry.upstream, key.tenant.0),
         };
@@ -167,7 +176,7 @@ impl Table {
 
     #[inline]
     fn place(&self, fingerprint: [u64; 2]) -> usize {
-        fingerprint[0] as usize & self.mask
+        fingerprint[0] as usize & (self.slots.len() - 1)
     }
 
     #[inline]

@@ -190,6 +190,20 @@ fn time_runs_out_and_a_hit_winds_it_up() {
 }
 
 #[test]
+fn peeking_changes_nothing() {
+    let slots = slots(16, 1000);
+    let key = key(1, [1, 1]);
+    assert_eq!(slots.peek(&key, 0), None);
+    slots.commit(&key, entry(1), 0);
+    let before = slots.counters();
+    for now_s in 0..300 {
+        assert_eq!(slots.peek(&key, now_s), Some(entry(1)));
+    }
+    assert_eq!(slots.peek(&key, 300), None);
+    assert_eq!(slots.counters(), before);
+}
+
+#[test]
 fn a_forgotten_upstream_is_found_nowhere() {
     let slots = slots(256, 1000);
     let keys: Vec<_> = (0..64).map(|of| key(1, [of * 4, of << 52])).collect();
