@@ -73,9 +73,16 @@ impl PerThread {
         self.count(Event::Hit);
     }
 
-    #[cold]
+    #[inline]
     pub(super) fn missed(&self, why: Missed) {
         self.count(Event::Missed);
+        if why != Missed::Absent {
+            self.missed_because(why);
+        }
+    }
+
+    #[cold]
+    fn missed_because(&self, why: Missed) {
         match why {
             Missed::Absent => {}
             Missed::Foreign => self.count(Event::Mismatched),

@@ -141,18 +141,19 @@ impl Slots {
     /// lock, allocates nothing, never waits. A hit keeps the slot for its time anew.
     #[inline(always)]
     pub fn find(&self, key: &Key, now_s: u32) -> Option<Entry> {
-        let at_home = self.table.find_at_home(key, now_s);
-        // What is found so stays in registers: `Contents` is written to memory by the other
-        // way only, and in whole words.
-        let [exact, numbers, life] = match at_home {
-            Some(contents) => contents.words(),
-            None => match self.table.find_with_care(key, now_s) {
-                Ok(contents) => contents.words(),
-                Err(why) => {
-                    self.counters.missed(why);
-                    return None;
+        // What is found straight on stays in registers.
+        let [exact, numbers, life] = match self.table.find(key, now_s) {
+            Ok(contents) => contents.words(),
+            Err(why) => {
+                let care = || self.table.find_with_care(key, now_s);
+                match why.map_or_else(care, Err) {
+                    Ok(contents) => contents.words(),
+                    Err(why) => {
+                        self.counters.missed(why);
+                        return None;
+                    }
                 }
-            },
+            }
         };
         self.counters.hit();
         Some(entry(exact, numbers, Life(life)))

@@ -61,13 +61,32 @@ impl Table {
         &self.slots[self.place(key.fingerprint.words())]
     }
 
-    /// What is known of a prefix, if it is at home and was used before: straight on, all in
-    /// registers. None: [`Self::find_with_care`] knows.
+    /// What is known of a prefix, straight on and all in registers. Err(None): something is
+    /// to be noted, to be told apart, or to be waited for, and [`Self::find_with_care`] does.
     #[inline(always)]
-    pub(super) fn find_at_home(&self, key: &Key, now_s: u32) -> Option<Contents> {
-        let contents = (self.home(key)).contents_if(key.fingerprint.words(), owner(key))?;
+    pub(super) fn find(&self, key: &Key, now_s: u32) -> Result<Contents, Option<Missed>> {
+        let (fingerprint, owner) = (key.fingerprint.words(), owner(key));
+        let place = self.place(fingerprint);
+        let home = &self.slots[place];
+        let contents = match home.contents_if(fingerprint, owner) {
+            Some(contents) => contents,
+            None => {
+                let Some(version) = home.version() else {
+                    return Err(None);
+                };
+                let (here, elsewhere) = (home.has(fingerprint), home.elsewhere());
+                if here || !home.is_still(version) {
+                    return Err(None);
+                }
+                let Some(distance) = elsewhere.find(tag(fingerprint)) else {
+                    return Err(Some(Missed::Absent));
+                };
+                let slot = &self.slots[place ^ distance];
+                slot.contents_if(fingerprint, owner).ok_or(None)?
+            }
+        };
         let live = contents.life.is_quiet(now_s) && self.is_of_now(&contents);
-        live.then_some(contents)
+        if live { Ok(contents) } else { Err(None) }
     }
 
     /// What is known of a prefix, wherever it is. The use is noted.
