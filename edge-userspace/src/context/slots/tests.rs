@@ -61,12 +61,12 @@ fn check(slots: &Slots) {
             tags.dedup();
             assert_eq!(tags.len(), elsewhere.len());
             if contents.is_nothing() {
-                assert_eq!(elsewhere, []);
+                assert!(elsewhere.is_empty());
                 continue;
             }
             let of = home(contents.fingerprint);
             if of != way {
-                assert_eq!(elsewhere, []);
+                assert!(elsewhere.is_empty());
                 assert_eq!(home(held[of].fingerprint), of);
                 let known = set[of].elsewhere().find(tag(contents.fingerprint));
                 assert_eq!(known, Some(of ^ way));
