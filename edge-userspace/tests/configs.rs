@@ -120,14 +120,14 @@ fn a_good_configuration_has_the_documented_defaults() {
     assert_eq!(config.admin.address, "127.0.0.1:9901".parse().unwrap());
     assert_eq!(
         (
-            config.upstream.tls,
-            &*config.upstream.host,
-            config.upstream.port
+            config.upstreams[0].tls,
+            &*config.upstreams[0].host,
+            config.upstreams[0].port
         ),
         (false, "127.0.0.1", 9000),
     );
     assert!(matches!(
-        config.upstream.credential,
+        config.upstreams[0].credential,
         config::Credential::Pass
     ));
 }
@@ -178,7 +178,7 @@ fn the_example_loads_also_with_its_defaults_uncommented() {
     let dir = surroundings();
     let example = include_str!("../../deploy/edge.example.toml");
     let config = load(dir.path(), example).unwrap();
-    assert!(config.upstream.tls && config.upstream.port == 443);
+    assert!(config.upstreams[0].tls && config.upstreams[0].port == 443);
     let uncommented: Vec<_> = (example.lines())
         .map(|line| match line.strip_prefix('#') {
             Some(rest) if !rest.starts_with(' ') => rest,
@@ -187,4 +187,68 @@ fn the_example_loads_also_with_its_defaults_uncommented() {
         .collect();
     assert_ne!(uncommented, example.lines().collect::<Vec<_>>());
     load(dir.path(), &uncommented.join("\n")).unwrap();
+}
+
+#[test]
+fn several_upstreams_have_what_the_section_says_and_what_they_say_themselves() {
+    use std::time::Duration;
+    let dir = surroundings();
+    let good = include_str!("configs/good.toml").replace("url = \"http://127.0.0.1:9000\"", "");
+    let list = r#"
+connect_timeout = "700ms"
+prefill_tokens_per_second = 5000
+eject_after = 2
+[upstream.credential]
+header = "x-api-key"
+file = "upstream.key"
+
+[[upstreams]]
+name = "one"
+url = "http://127.0.0.1:9001"
+
+[[upstreams]]
+name = "two"
+url = "https://[::1]"
+models = ["claude-*", "in-house"]
+ca_file = "upstream-ca.pem"
+prefill_tokens_per_second = 20_000
+[upstreams.credential]
+header = "authorization"
+file = "layer.key"
+"#;
+    let config = load(dir.path(), &format!("{good}{list}")).unwrap();
+    let [one, two] = &config.upstreams[..] else {
+        panic!("{:?}", config.upstreams)
+    };
+    assert_eq!((&*one.name, &*two.name), ("one", "two"));
+    assert_eq!(one.url(), "http://127.0.0.1:9001");
+    assert_eq!(two.url(), "https://[::1]:443");
+    for upstream in [one, two] {
+        assert_eq!(upstream.connect_timeout, Duration::from_millis(700));
+    }
+    assert_eq!(one.prefill_tokens_per_second, 5000);
+    assert_eq!(two.prefill_tokens_per_second, 20_000);
+    assert_eq!(config.choice.eject_after, 2);
+    assert_eq!(config.choice.cache_saving_percent, 90);
+    let secret = |upstream: &config::Upstream| match &upstream.credential {
+        config::Credential::Replace { header, from } => {
+            let secret = from.read().unwrap();
+            let text = String::from_utf8(secret.expose().to_vec()).unwrap();
+            format!("{header}: {text}")
+        }
+        config::Credential::Pass => "passed".to_owned(),
+    };
+    assert_eq!(secret(one), "x-api-key: sk-upstream");
+    assert_eq!(secret(two), "authorization: secret");
+    assert_eq!(two.ca_file, Some(dir.path().join("upstream-ca.pem")));
+    assert_eq!(one.ca_file, None);
+    for (model, one_takes, two_takes) in [
+        (Some(&b"claude-x"[..]), true, true),
+        (Some(b"in-house"), true, true),
+        (Some(b"in-house-2"), true, false),
+        (None, true, true),
+    ] {
+        assert_eq!(one.serves(model), one_takes);
+        assert_eq!(two.serves(model), two_takes);
+    }
 }

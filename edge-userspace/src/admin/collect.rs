@@ -3,6 +3,7 @@
 //! What the data path counts is in [`crate::telemetry`].
 
 mod prompts;
+mod upstreams;
 
 use super::View;
 use crate::charges;
@@ -59,6 +60,7 @@ impl Collector for Collect {
         keys(&view, &mut families)?;
         charges(&(view.charges)(), &mut families)?;
         prompts::prompts(&view.prompts, &mut families)?;
+        upstreams::upstreams(&view.upstreams, &mut families)?;
         kernel(&(view.kernel)(), &mut families)
     }
 }

@@ -16,6 +16,7 @@ use crate::kernel;
 use crate::keys::{Keyring, watch::Watch};
 use crate::prompt::Prompts;
 use crate::telemetry::{self, Metrics};
+use crate::upstream::Upstreams;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -67,6 +68,8 @@ pub struct View {
     pub kernel: Box<dyn Fn() -> kernel::Status + Send + Sync>,
     /// How prompts are counted.
     pub prompts: Arc<Prompts>,
+    /// Where requests go.
+    pub upstreams: Arc<Upstreams>,
     /// What the data path counts.
     pub metrics: Arc<Metrics>,
     /// How far the daemon is.

@@ -8,6 +8,7 @@ use crate::kernel;
 use crate::keys::watch;
 use crate::prompt::calibration;
 use crate::telemetry;
+use crate::upstream;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub struct Status {
     pub prompts: Prompts,
     /// What is learnt of models whose tokenizer is not published.
     pub calibration: Vec<calibration::Learnt>,
+    /// Where requests go, and what is outstanding there.
+    pub upstreams: Vec<upstream::Status>,
     /// What the data path has done.
     pub traffic: telemetry::Summary,
 }
@@ -86,6 +89,7 @@ impl Status {
             charges: (view.charges)(),
             prompts: Prompts::of(view),
             calibration: view.prompts.calibration().learnt(),
+            upstreams: view.upstreams.status(),
             traffic: view.metrics.summary(),
         }
     }

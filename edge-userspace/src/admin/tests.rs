@@ -3,11 +3,42 @@
 use super::*;
 use crate::keys::store::follow::Follower;
 use crate::keys::store::writer::Writer;
+use crate::upstream::choose::Random;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream as StdStream;
 
 /// A hang guard.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two, one of which has a request.
+fn upstreams() -> Arc<Upstreams> {
+    use crate::config::{Choice, Credential, Upstream};
+    let of = |name: &str| Upstream {
+        name: name.to_owned(),
+        models: Vec::new(),
+        tls: false,
+        host: "::1".to_owned(),
+        port: 8000,
+        ca_file: None,
+        credential: Credential::Pass,
+        connect_timeout: PATIENCE,
+        first_byte_timeout: PATIENCE,
+        idle_timeout: PATIENCE,
+        max_connections: 1,
+        max_idle: 1,
+        keep_idle: PATIENCE,
+        prefill_tokens_per_second: 1,
+    };
+    let choice = Choice {
+        cache_saving_percent: 90,
+        cache_patience_percent: 400,
+        running_percent: 10,
+        eject_after: 3,
+        eject_for: PATIENCE,
+        eject_at_most: PATIENCE,
+    };
+    Arc::new(Upstreams::new(&[of("a"), of("b")], &choice).unwrap())
+}
 
 /// One model has been learnt.
 fn prompts() -> Prompts {
@@ -81,6 +112,7 @@ impl Admin {
                 ..kernel::Status::none("a note".to_owned())
             }),
             prompts: Arc::new(prompts()),
+            upstreams: upstreams(),
             metrics: Arc::new(metrics),
             phase: Phase::default(),
         });
@@ -148,6 +180,9 @@ fn ready_follows_the_phase() {
 #[test]
 fn metrics_show_keys_and_kernel_beside_the_data_path() {
     let admin = Admin::start();
+    let (upstreams, random) = (&admin.view.upstreams, Random::new(1));
+    let b = upstreams.named("b");
+    let _running = upstreams.pick(None, b, 500, 700, &random).unwrap();
     let answer = admin.get("/metrics");
     assert!(
         answer.contains("content-type: text/plain; version=0.0.4"),
@@ -173,6 +208,14 @@ fn metrics_show_keys_and_kernel_beside_the_data_path() {
         "edge_calibration_models_capacity 2",
         "edge_calibration_evicted_total 0",
         "edge_calibration_left_out_total 0",
+        "edge_upstream_serving{upstream=\"b\"} 1",
+        "edge_upstream_requests{upstream=\"b\"} 1",
+        "edge_upstream_tokens{upstream=\"b\"} 700",
+        "edge_upstream_waiting_tokens{upstream=\"b\"} 250",
+        "edge_upstream_requests{upstream=\"a\"} 0",
+        "edge_upstream_ejections_total{upstream=\"a\"} 0",
+        "edge_upstream_connects_total{upstream=\"a\",outcome=\"failed\"} 0",
+        "edge_upstream_picks_total{upstream=\"b\",why=\"affinity\"} 1",
         "# TYPE edge_kernel_verdicts_total counter",
     ] {
         assert!(
@@ -223,6 +266,10 @@ fn status_is_json() {
     assert_eq!(json["keys"]["store"]["error"], serde_json::Value::Null);
     assert_eq!(json["listen"][0], "127.0.0.1:443");
     assert_eq!(json["pid"], std::process::id());
+    let upstream = &json["upstreams"][1];
+    assert_eq!(upstream["name"], "b");
+    assert_eq!(upstream["url"], "http://[::1]:8000");
+    assert_eq!(upstream["state"], "serving");
     let prompts = &json["prompts"];
     assert_eq!(prompts["exact"]["prompts"], 2);
     assert_eq!(prompts["exact"]["tokens"], 70);

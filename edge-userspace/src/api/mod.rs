@@ -22,11 +22,11 @@ pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
 use crate::prompt::decode::Encoding;
-use crate::prompt::{AnswerReading, Count, Counters, Learn, Prompts, Shape};
+use crate::prompt::{AnswerReading, Count, Counted, Counters, Learn, Prompts, Shape};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
-use crate::upstream::{self, Answer, ConnectError, Fault, Target, Upload, Upstream};
+use crate::upstream::{self, Answer, ConnectError, Fault, Picked, Sender, Upload, Upstreams};
 use admit::{Admitted, Refused};
 use bytes::Bytes;
 use error::ApiError;
@@ -47,7 +47,7 @@ const LOG_LINES_PER_SECOND: u32 = 20;
 /// The API as one thread serves it.
 pub struct Api {
     settings: Arc<Settings>,
-    upstream: Upstream<RequestBody>,
+    sender: Sender<RequestBody>,
     prompts: Arc<Prompts>,
     counters: Rc<Counters>,
     /// Those that the counters were made for.
@@ -68,11 +68,11 @@ enum Plan {
 }
 
 impl Api {
-    /// With an upstream pool of its own.
+    /// With upstream connections of its own.
     #[must_use]
     pub fn new(
         settings: Arc<Settings>,
-        target: Arc<Target>,
+        upstreams: Arc<Upstreams>,
         prompts: Arc<Prompts>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -81,7 +81,7 @@ impl Api {
             counters: Rc::default(),
             prompts,
             settings,
-            upstream: Upstream::new(target, Arc::clone(&metrics)),
+            sender: Sender::new(upstreams, &metrics),
             ids: RequestIds::new(),
             metrics,
             log: Bounded::new(LOG_LINES_PER_SECOND),
@@ -90,7 +90,7 @@ impl Api {
 
     /// Looks after idle upstream connections; to be run beside the rest.
     pub fn upkeep(&self) -> impl Future<Output = ()> + use<> {
-        self.upstream.reap()
+        self.sender.reap()
     }
 
     /// Answers one request of a connection. Dropping the future, or the response's body
@@ -125,7 +125,9 @@ impl Api {
                 let (head, body) = request.into_parts();
                 let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
                 let request = Request::from_parts(head, body);
-                let sent = self.forward(stream, request, upload, &id, None);
+                // It asks for no model's work, so any upstream may answer it.
+                let picked = self.sender.pick(None, None, 0, 0);
+                let sent = self.forward(stream, request, upload, &id, None, picked);
                 sent.await
                     .unwrap_or_else(|error| whole(error.response(id.text())))
             }
@@ -262,8 +264,16 @@ impl Api {
         }
         let (body, upload) = RequestBody::whole(pieces, held);
         let request = Request::from_parts(head, body);
-        let sent = self.forward(stream, request, Some(upload), id, counted.learn);
+        let picked = self.pick(&counted);
+        let sent = self.forward(stream, request, Some(upload), id, counted.learn, picked);
         (sent.await, count)
+    }
+
+    /// The upstream for a prompt; none when there is none for its model.
+    fn pick(&self, counted: &Counted) -> Option<Picked> {
+        let model = Some(&*counted.model).filter(|model| !model.is_empty());
+        let tokens = u32::try_from(counted.count.tokens).unwrap_or(u32::MAX);
+        self.sender.pick(model, None, 0, tokens)
     }
 
     async fn forward(
@@ -273,10 +283,12 @@ impl Api {
         upload: Option<Rc<Upload>>,
         id: &RequestId,
         learn: Option<Learn>,
+        picked: Option<Picked>,
     ) -> Result<Response<ResponseBody>, ApiError> {
+        let picked = picked.ok_or_else(|| {
+            ApiError::not_found("No upstream of this node serves the request's model")
+        })?;
         let (mut head, body) = request.into_parts();
-        let target = self.upstream.target();
-        target.prepare(&mut head.headers);
         headers::remove_own(&mut head.headers);
         let mut request = Request::new(body);
         *request.method_mut() = head.method;
@@ -285,7 +297,7 @@ impl Api {
 
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
-        let answered = stream.run(self.upstream.send(request, upload.as_deref()));
+        let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();
         let answered = answered.map_err(ended)?;
@@ -313,10 +325,11 @@ impl Api {
         let is_usage =
             head.status == http::StatusCode::OK && (is_event_stream || headers::is_json(&headers));
         let learn = learn.filter(|_| is_usage);
+        let idle_timeout = answer.picked().target().idle_timeout();
         let body = Relayed::new(
             answer,
             is_event_stream,
-            self.upstream.target().idle_timeout(),
+            idle_timeout,
             AnswerReading::new(learn, None, is_event_stream),
             stream,
             id.text().clone(),

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 #[command(after_help = "Examples:
   edge demo-model --listen 127.0.0.1:8080
   edge demo-model --listen 127.0.0.1:8443 --certificate model.pem --private-key model.key
-  edge demo-model --listen 127.0.0.1:8080 --vocabulary claude-2")]
+  edge demo-model --listen 127.0.0.1:8080 --vocabulary claude-2
+  edge demo-model --listen 127.0.0.1:8080 --kv-cache-tokens 1000000 --prefill-tokens-per-ms 10")]
 pub(super) struct DemoModel {
     /// Where it listens; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -39,6 +40,13 @@ pub(super) struct DemoModel {
     /// Tokens of an answer to a request that says nothing about it.
     #[arg(long, default_value_t = 64)]
     tokens: u64,
+    /// Simulate a KV cache of that many tokens: the usage of answers says what was cached.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    kv_cache_tokens: u64,
+    /// How many tokens of prompts it reads in a millisecond, one prompt after the other; what
+    /// is cached takes no time. 0: reading takes none.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    prefill_tokens_per_ms: u64,
     /// Count prompts by this vocabulary; without one, a token for every four bytes.
     #[arg(long, value_name = "NAME", value_parser = Vocabulary::EMBEDDED)]
     vocabulary: Option<String>,
@@ -52,6 +60,8 @@ impl DemoModel {
             first_token: self.first_token,
             inter_token: self.inter_token,
             tokens: self.tokens,
+            kv_cache_tokens: self.kv_cache_tokens,
+            prefill_tokens_per_ms: self.prefill_tokens_per_ms,
             vocabulary: self.vocabulary.as_deref().and_then(Vocabulary::embedded),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

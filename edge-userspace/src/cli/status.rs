@@ -285,6 +285,29 @@ fn for_people(status: &Value) -> String {
             },
         ),
     );
+    for upstream in status["upstreams"].as_array().into_iter().flatten() {
+        let state = match number(&upstream["ejected_for_ms"]) {
+            ms if ms > 0 => format!(
+                "EJECTED for {}",
+                show_duration(Duration::from_secs(ms.div_ceil(1000)))
+            ),
+            _ if upstream["state"] == "ejected" => "EJECTED, the next request tries it".to_owned(),
+            _ => upstream["state"].as_str().unwrap_or("?").to_owned(),
+        };
+        line(
+            "upstream",
+            format!(
+                "{} {}: {state}; {} requests, {} tokens, {} of them waiting; {} connects, {} failed",
+                upstream["name"].as_str().unwrap_or("?"),
+                upstream["url"].as_str().unwrap_or("?"),
+                number(&upstream["requests"]),
+                number(&upstream["tokens"]),
+                number(&upstream["waiting_tokens"]),
+                number(&upstream["connects"]),
+                number(&upstream["connect_failures"]),
+            ),
+        );
+    }
     let traffic = &status["traffic"];
     line(
         "traffic",

@@ -1,15 +1,11 @@
 //! Reads a configuration and checks what its values mean together.
 
-use super::check::{collide, host_name, is_header_text, is_public, parse_url};
+use super::check::{collide, host_name, is_header_text, is_public};
 use super::live::Said;
 use super::problem::{Error, Problems};
 use super::read::{Span, Values};
-use super::{
-    Admin, Api, Attach, Config, Credential, Kernel, Keys, Legacy, Listen, Log, SecretSource, Tls,
-    Upstream, files,
-};
+use super::{Admin, Api, Attach, Config, Kernel, Keys, Legacy, Listen, Log, Tls, files};
 use edge_common::policy::{Answer, Window};
-use http::HeaderName;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -84,7 +80,8 @@ impl Loader<'_, '_> {
                 prefix_capacity: self.integer("legacy.prefix_capacity") as u32,
             },
             clients: self.clients(),
-            upstream: self.upstream(),
+            upstreams: self.upstreams(),
+            choice: self.choice(),
             api: self.api(),
             prompt: self.prompt(),
             context: self.context(),
@@ -230,106 +227,6 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn upstream(&mut self) -> Upstream {
-        let url = self.text("upstream.url");
-        let (tls, host, port) = match url.as_deref().map(parse_url) {
-            Some(Ok(parts)) => parts,
-            Some(Err(what)) => {
-                self.wrong(
-                    "upstream.url",
-                    what,
-                    "write http:// or https://, a host, and :PORT if it is not the scheme's own",
-                );
-                Default::default()
-            }
-            None => Default::default(),
-        };
-        let ca_file = self.path("upstream.ca_file");
-        if let Some(path) = &ca_file
-            && let Err(what) = files::certificates(path)
-        {
-            self.wrong(
-                "upstream.ca_file",
-                format!("{}: {what}", path.display()),
-                "name a PEM file with the upstream's certificate authority",
-            );
-        }
-        Upstream {
-            tls,
-            host,
-            port,
-            ca_file,
-            credential: self.credential(),
-            connect_timeout: self.duration("upstream.connect_timeout"),
-            first_byte_timeout: self.duration("upstream.first_byte_timeout"),
-            idle_timeout: self.duration("upstream.idle_timeout"),
-            max_connections: self.integer("upstream.max_connections") as usize,
-            max_idle: self.integer("upstream.max_idle") as usize,
-            keep_idle: self.duration("upstream.keep_idle"),
-        }
-    }
-
-    fn credential(&mut self) -> Credential {
-        let source = self.secret_source("upstream.credential");
-        let header = self.text("upstream.credential.header");
-        match (header, source) {
-            (Some(header), Some(from)) => Credential::Replace {
-                header: HeaderName::from_bytes(header.as_bytes())
-                    .unwrap_or(http::header::AUTHORIZATION),
-                from,
-            },
-            (Some(_), None) => {
-                if !self.values.written("upstream.credential.file")
-                    && !self.values.written("upstream.credential.environment")
-                {
-                    self.wrong(
-                        "upstream.credential.header",
-                        "names a header, and nothing says what to put into it",
-                        "write file = … or environment = … beside it",
-                    );
-                }
-                Credential::Pass
-            }
-            (None, Some(_)) => {
-                if !self.values.written("upstream.credential.header") {
-                    self.wrong(
-                        "upstream.credential.header",
-                        "is missing, so the credential would go nowhere",
-                        "write header = \"x-api-key\" or header = \"authorization\"",
-                    );
-                }
-                Credential::Pass
-            }
-            (None, None) => Credential::Pass,
-        }
-    }
-
-    /// `file` or `environment` of a section; the secret is read once to see that it is there.
-    fn secret_source(&mut self, section: &str) -> Option<SecretSource> {
-        let (file, environment) = (format!("{section}.file"), format!("{section}.environment"));
-        let source = match (self.path(&file), self.text(&environment)) {
-            (Some(_), Some(_)) => {
-                self.wrong(
-                    &environment,
-                    format!("and {file} both say where the secret is"),
-                    "take one out",
-                );
-                return None;
-            }
-            (Some(path), None) => SecretSource::File(path),
-            (None, Some(name)) => SecretSource::Environment(name),
-            (None, None) => return None,
-        };
-        if let Err(error) = source.read() {
-            let (field, cure) = match source {
-                SecretSource::File(_) => (&file, "name a file that holds the secret"),
-                SecretSource::Environment(_) => (&environment, "set it where the daemon starts"),
-            };
-            self.wrong(field, error.to_string(), cure);
-        }
-        Some(source)
-    }
-
     fn api(&mut self) -> Api {
         let versions = self.values.texts("api.versions").unwrap_or(&[]).to_vec();
         if versions.is_empty() && self.values.texts("api.versions").is_some() {
@@ -411,7 +308,7 @@ impl Loader<'_, '_> {
         self.values.integer(name).unwrap_or_default()
     }
 
-    fn duration(&self, name: &str) -> Duration {
+    pub(super) fn duration(&self, name: &str) -> Duration {
         self.values.duration(name).unwrap_or_default()
     }
 
@@ -419,7 +316,7 @@ impl Loader<'_, '_> {
         self.values.boolean(name).unwrap_or_default()
     }
 
-    fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         self.values.text(name).map(str::to_owned)
     }
 

@@ -16,6 +16,7 @@ mod prompt;
 mod proxy_protocol;
 mod read;
 pub mod schema;
+mod upstreams;
 pub mod values;
 
 pub use clients::{Action, Clients, Rule};
@@ -27,6 +28,7 @@ pub use models::{Framing, Model, Models, Name, Tokenizer};
 pub use problem::{Error, Problem};
 pub use prompt::Prompt;
 pub use proxy_protocol::ProxyProtocol;
+pub use upstreams::{Choice, Credential, MAX_UPSTREAMS, SecretSource, Upstream};
 
 use edge_common::policy::{Answer, Window};
 use std::net::SocketAddr;
@@ -49,8 +51,10 @@ pub struct Config {
     pub legacy: Legacy,
     /// `[clients]`
     pub clients: Clients,
-    /// `[upstream]`
-    pub upstream: Upstream,
+    /// `[upstream]` or `[[upstreams]]`, at least one.
+    pub upstreams: Vec<Upstream>,
+    /// How one of them is chosen, of `[upstream]`.
+    pub choice: Choice,
     /// `[api]`
     pub api: Api,
     /// `[prompt]`
@@ -176,56 +180,6 @@ pub struct Legacy {
     pub burst: u32,
     /// Prefixes that are followed at a time. Default 65,536.
     pub prefix_capacity: u32,
-}
-
-/// `[upstream]`: where requests go.
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    /// `http` or `https`.
-    pub tls: bool,
-    /// Host name or address (IPv6 without brackets), for the `host` header and for SNI.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
-    /// PEM bundle that replaces the system's roots.
-    pub ca_file: Option<PathBuf>,
-    /// Whose credential the upstream sees.
-    pub credential: Credential,
-    /// Default 2 s.
-    pub connect_timeout: Duration,
-    /// From the request's end to the response's head. Default 600 s.
-    pub first_byte_timeout: Duration,
-    /// Silence within a response. Default 600 s.
-    pub idle_timeout: Duration,
-    /// Connections at a time, each thread, idle ones included. Default 4096.
-    pub max_connections: usize,
-    /// Idle connections kept, each thread. Default 256.
-    pub max_idle: usize,
-    /// How long an idle connection is kept. Default 60 s.
-    pub keep_idle: Duration,
-}
-
-/// Whose credential the upstream sees.
-#[derive(Clone, Debug)]
-pub enum Credential {
-    /// The client's, as it came.
-    Pass,
-    /// The upstream's own, in this header.
-    Replace {
-        /// `x-api-key`, or `authorization` (then written as `Bearer …`).
-        header: http::HeaderName,
-        /// Where the secret is.
-        from: SecretSource,
-    },
-}
-
-/// Where a secret is read from.
-#[derive(Clone, Debug)]
-pub enum SecretSource {
-    /// A file that holds nothing else; trailing white space is cut.
-    File(PathBuf),
-    /// An environment variable.
-    Environment(String),
 }
 
 /// `[api]`: what requests must look like.

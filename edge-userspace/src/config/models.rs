@@ -203,7 +203,9 @@ impl Name {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// A name, or its beginning and `*`; none when it is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let (text, is_beginning) = match text.strip_suffix('*') {
             Some(beginning) => (beginning, true),
             None => (text, false),

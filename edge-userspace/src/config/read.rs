@@ -8,7 +8,7 @@ use super::models::{self, Places, Written};
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
 use super::values::{parse_duration, show_duration};
-use super::{Rule, clients, proxy_protocol};
+use super::{Rule, clients, proxy_protocol, upstreams};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ enum Value {
     Networks(Vec<(IpNet, Span)>),
     Rules(Vec<(Rule, Span)>),
     Models(Vec<(Written, Places)>),
+    Upstreams(Vec<(upstreams::Written, Span)>),
 }
 
 impl Value {
@@ -49,6 +50,7 @@ impl Value {
             Self::Networks(values) => all(values),
             Self::Rules(values) => all(values),
             Self::Models(values) => all(values),
+            Self::Upstreams(values) => all(values),
             single => format!("{single:?}"),
         }
     }
@@ -143,6 +145,11 @@ impl Values {
         )
     }
 
+    /// Whether nothing of the file could be read.
+    pub(super) fn is_unread(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// Whether the file has the field, right or wrong.
     pub(super) fn written(&self, name: &str) -> bool {
         self.sections.contains_key(&format!("{name}!"))
@@ -230,6 +237,13 @@ impl Values {
     pub(super) fn models(&self, name: &str) -> Option<&[(Written, Places)]> {
         match self.of(name)? {
             Value::Models(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn upstreams(&self, name: &str) -> Option<&[(upstreams::Written, Span)]> {
+        match self.of(name)? {
+            Value::Upstreams(value) => Some(value),
             _ => None,
         }
     }
@@ -324,6 +338,13 @@ fn parse(
     }
     if let (Kind::Models, DeValue::Array(items)) = (&field.kind, value.get_ref()) {
         return Some(Value::Models(models::parse(items, problems)));
+    }
+    if let (Kind::Upstreams, DeValue::Array(items)) = (&field.kind, value.get_ref()) {
+        return Some(Value::Upstreams(upstreams::parse(
+            items,
+            value.span(),
+            problems,
+        )));
     }
     let mut wrong = |span: Span, what: String| {
         problems.add(

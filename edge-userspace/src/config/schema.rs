@@ -42,6 +42,8 @@ pub enum Kind {
     Rules,
     /// Tables of rules by model.
     Models,
+    /// Tables of upstreams.
+    Upstreams,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -76,6 +78,7 @@ macro_rules! fields {
 
 use Kind::{
     Address, Addresses, Boolean, Choice, Integer, Models, Networks, Path, Rules, Text, Texts,
+    Upstreams,
 };
 use Otherwise::{Computed, Required, Value};
 
@@ -148,7 +151,9 @@ fields! {
         "Source prefixes that are followed at a time; of more, the least used begin anew.";
     "clients.rules": Rules, Computed("none"),
         "Rules by JA4 fingerprint, first match wins, at most 256: `ja4` is a fingerprint whose parts may each end in `*`, `action` is `allow`, `deny` (refused in the hello) or `legacy` (no zero lane, whatever the token).";
-    "upstream.url": Text, Required,
+    "upstreams": Upstreams, Computed("the one of `[upstream]`"),
+        "Several upstreams, at most 64: see [Several upstreams](#several-upstreams). What `[upstream]` says holds for each that does not say otherwise.";
+    "upstream.url": Text, Computed("must be written unless there are `[[upstreams]]`"),
         "Where requests go: `http://` or `https://`, host, and port if it is not the scheme's own. Requests keep their path.";
     "upstream.ca_file": Path, Computed("the system's roots"),
         "PEM bundle that replaces the system's roots.";
@@ -165,11 +170,25 @@ fields! {
     "upstream.idle_timeout": Kind::Duration(ms(100), s(86_400)), Value("\"10m\""),
         "Longest silence within a response.";
     "upstream.max_connections": Integer(1, 1_000_000), Value("4096"),
-        "Upstream connections that each thread may have at a time, idle ones included; a request beyond them is a 529.";
+        "Connections that each thread may have to one upstream at a time, idle ones included; a request beyond them goes to another upstream, or is a 529.";
     "upstream.max_idle": Integer(0, 65_536), Value("256"),
-        "Idle upstream connections that each thread keeps.";
+        "Idle connections that each thread keeps to one upstream.";
     "upstream.keep_idle": Kind::Duration(s(1), s(3600)), Value("\"60s\""),
         "How long an idle upstream connection is kept.";
+    "upstream.prefill_tokens_per_second": Integer(1, 100_000_000), Value("10000"),
+        "How many tokens of prompts an upstream reads in a second: by it the wait at each of several is estimated.";
+    "upstream.cache_saving_percent": Integer(0, 100), Value("90"),
+        "What a token that an upstream has in its cache saves, per cent of one that it must read.";
+    "upstream.cache_patience_percent": Integer(0, 10_000), Value("400"),
+        "How long a request waits for the upstream that has its beginning cached, per cent of what that saves. With little patience a busy fleet throws its caches away: see [context.md](context.md#choosing-an-upstream).";
+    "upstream.running_percent": Integer(0, 1000), Value("10"),
+        "What a token of a prompt whose answer runs costs a new request, per cent of one that waits to be read.";
+    "upstream.eject_after": Integer(1, 1000), Value("3"),
+        "Connects in a row that must fail before one of several upstreams gets no requests for a while.";
+    "upstream.eject_for": Kind::Duration(ms(100), s(3600)), Value("\"1s\""),
+        "How long that is at first; then one request tries, and each time it fails the time doubles.";
+    "upstream.eject_at_most": Kind::Duration(ms(100), s(86_400)), Value("\"1m\""),
+        "The longest it becomes.";
     "api.versions": Texts, Value("[\"2023-06-01\"]"),
         "Accepted values of `anthropic-version`.";
     "api.max_body_bytes": Integer(1024, 1_073_741_824), Value("33554432"),
@@ -237,6 +256,7 @@ impl Kind {
             }
             Self::Rules => "tables, each with `ja4` and `action`".to_owned(),
             Self::Models => "tables, each with `name` and `tokenizer`".to_owned(),
+            Self::Upstreams => "tables, each with `name` and `url`".to_owned(),
             Self::Choice(names) => {
                 let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
                 format!("one of {}", names.join(", "))
@@ -249,14 +269,18 @@ impl Kind {
 #[must_use]
 pub fn reference() -> String {
     let mut out = String::new();
-    let mut section = "";
+    let mut section = "none";
     for field in FIELDS {
         let (of, name) = field.name.rsplit_once('.').unwrap_or(("", field.name));
         if of != section {
             section = of;
             let gap = if out.is_empty() { "" } else { "\n" };
+            let of = match of {
+                "" => "Without a section".to_owned(),
+                of => format!("`[{of}]`"),
+            };
             out += &format!(
-                "{gap}#### `[{of}]`\n\n| field | takes | default | what for |\n|---|---|---|---|\n"
+                "{gap}#### {of}\n\n| field | takes | default | what for |\n|---|---|---|---|\n"
             );
         }
         let default = match field.default {

@@ -3,8 +3,9 @@
 use super::echo::echo;
 use super::play::Play;
 use super::script::{self, Script, Shape};
+use super::server::Model;
 use super::stats::{self, Stats};
-use super::{Fault, MAX_TOKENS, Options, tokens};
+use super::{Fault, MAX_TOKENS, kv_cache, tokens};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -18,9 +19,10 @@ use std::time::Duration;
 /// Answers one request. An error closes the connection without an answer.
 pub(super) async fn answer(
     request: Request<Incoming>,
-    options: &Options,
+    model: &Model,
     stats: &Stats,
 ) -> io::Result<Response<Play>> {
+    let Model { options, .. } = model;
     let mut counted = stats.begin();
     let (head, body) = request.into_parts();
     if head.uri.path() == "/demo/stats" {
@@ -60,7 +62,7 @@ pub(super) async fn answer(
             message(
                 &head.headers,
                 &body,
-                options,
+                model,
                 Shape::Messages,
                 fault,
                 first_token,
@@ -73,7 +75,7 @@ pub(super) async fn answer(
             message(
                 &head.headers,
                 &body,
-                options,
+                model,
                 shape,
                 fault,
                 first_token,
@@ -88,15 +90,21 @@ pub(super) async fn answer(
 async fn message(
     headers: &HeaderMap,
     body: &Bytes,
-    options: &Options,
+    model: &Model,
     shape: Shape,
     fault: Option<Fault>,
     first_token: Duration,
     counted: stats::Request,
 ) -> io::Result<Response<Play>> {
+    let Model { options, kv_cache } = model;
     let Ok(asked) = serde_json::from_slice::<Value>(body) else {
         return Ok(failed(StatusCode::BAD_REQUEST, counted));
     };
+    let vocabulary = options.vocabulary.as_ref();
+    let input_tokens = tokens::count(body, vocabulary);
+    let segments = kv_cache::segments(&asked, input_tokens, vocabulary);
+    let read = kv_cache.read(&segments, tokio::time::Instant::now());
+    counted.read(input_tokens, read.cached);
     let inter_token =
         number(headers, "x-demo-inter-token-ms").map_or(options.inter_token, Duration::from_millis);
     let max_tokens = asked["max_tokens"].as_u64();
@@ -106,7 +114,8 @@ async fn message(
     let script = Script {
         shape,
         model: asked["model"].as_str().unwrap_or("claude-demo").to_owned(),
-        input_tokens: tokens::count(body, options.vocabulary.as_ref()),
+        input_tokens,
+        cached: kv_cache.is_on().then_some((read.cached, read.created)),
         tokens,
         stop_reason: if max_tokens.is_some_and(|max| max <= tokens) {
             "max_tokens"
@@ -117,7 +126,7 @@ async fn message(
         chunk_bytes: number(headers, "x-demo-chunk-bytes").map(|bytes: usize| bytes.max(1)),
         fault,
     };
-    tokio::time::sleep(first_token).await;
+    tokio::time::sleep_until(read.at + first_token).await;
     if asked["stream"] == true {
         let mut response = Response::new(Play::events(script, counted));
         let events = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -152,7 +161,7 @@ fn whole_answer(script: &Script) -> Value {
             "content": [{ "type": "text", "text": text }],
             "stop_reason": script.stop_reason,
             "stop_sequence": null,
-            "usage": { "input_tokens": script.input_tokens, "output_tokens": script.tokens },
+            "usage": script::with(script.input_usage(), "output_tokens", script.tokens),
         }),
         Shape::ChatCompletions => json!({
             "id": "chatcmpl_demo",
@@ -167,6 +176,9 @@ fn whole_answer(script: &Script) -> Value {
                 "prompt_tokens": script.input_tokens,
                 "completion_tokens": script.tokens,
                 "total_tokens": script.input_tokens + script.tokens,
+                "prompt_tokens_details": {
+                    "cached_tokens": script.cached.map_or(0, |(read, _)| read),
+                },
             },
         }),
     }

@@ -15,11 +15,14 @@
 //!
 //! `GET /demo/stats` tells how many requests it has, and when it last noticed that a client
 //! had left. It counts prompts by a vocabulary when it is given one ([`Options::vocabulary`]),
-//! else one token for every four bytes of the request's body, begun ones included.
+//! else one token for every four bytes of the request's body, begun ones included. With a
+//! simulated KV cache ([`Options::kv_cache_tokens`]) and a rate of reading
+//! ([`Options::prefill_tokens_per_ms`]) a prompt whose beginning it has answers sooner.
 
 mod answer;
 mod echo;
 mod fault;
+mod kv_cache;
 mod play;
 mod script;
 mod server;
@@ -51,6 +54,11 @@ pub struct Options {
     pub inter_token: Duration,
     /// Tokens of an answer to a request that sets none.
     pub tokens: u64,
+    /// Tokens of prompts that its simulated KV cache holds; 0: it has none.
+    pub kv_cache_tokens: u64,
+    /// Tokens of prompts that it reads in a millisecond, one prompt after the other, besides
+    /// `first_token`; what is cached takes no time. 0: nothing does.
+    pub prefill_tokens_per_ms: u64,
     /// By which it counts prompts; none: by their bytes.
     pub vocabulary: Option<Vocabulary>,
 }
@@ -63,6 +71,8 @@ impl Default for Options {
             first_token: Duration::from_millis(20),
             inter_token: Duration::from_millis(5),
             tokens: 64,
+            kv_cache_tokens: 0,
+            prefill_tokens_per_ms: 0,
             vocabulary: None,
         }
     }

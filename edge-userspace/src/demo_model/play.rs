@@ -201,6 +201,7 @@ mod tests {
             shape: Shape::Messages,
             model: "claude-demo".to_owned(),
             input_tokens: 7,
+            cached: None,
             tokens,
             stop_reason: "end_turn",
             inter_token: Duration::ZERO,

@@ -34,6 +34,9 @@ pub(super) struct Script {
     pub(super) shape: Shape,
     pub(super) model: String,
     pub(super) input_tokens: u64,
+    /// Of them, those that were read from a cache and those that were written to it; none
+    /// without one.
+    pub(super) cached: Option<(u64, u64)>,
     pub(super) tokens: u64,
     pub(super) stop_reason: &'static str,
     pub(super) inter_token: Duration,
@@ -62,6 +65,19 @@ impl Script {
         }
     }
 
+    /// What was counted of the prompt, as the Messages API says it: what a cache had to do
+    /// with is not among `input_tokens`.
+    pub(super) fn input_usage(&self) -> serde_json::Value {
+        match self.cached {
+            None => serde_json::json!({ "input_tokens": self.input_tokens }),
+            Some((read, created)) => serde_json::json!({
+                "input_tokens": self.input_tokens.saturating_sub(read + created),
+                "cache_read_input_tokens": read,
+                "cache_creation_input_tokens": created,
+            }),
+        }
+    }
+
     fn messages_event(&self, n: u64) -> String {
         if n == 0 && self.fault == Some(Fault::ErrorEvent) {
             return event(
@@ -71,7 +87,6 @@ impl Script {
         }
         let Self {
             model,
-            input_tokens,
             tokens,
             stop_reason,
             ..
@@ -81,8 +96,9 @@ impl Script {
             (0, _) => event(
                 "message_start",
                 &format!(
-                    r#"{{"type":"message_start","message":{{"id":"msg_demo","type":"message","role":"assistant","content":[],"model":{},"stop_reason":null,"stop_sequence":null,"usage":{{"input_tokens":{input_tokens},"output_tokens":1}}}}}}"#,
-                    json(model)
+                    r#"{{"type":"message_start","message":{{"id":"msg_demo","type":"message","role":"assistant","content":[],"model":{},"stop_reason":null,"stop_sequence":null,"usage":{}}}}}"#,
+                    json(model),
+                    with(self.input_usage(), "output_tokens", 1),
                 ),
             ),
             (1, _) => event(
@@ -129,6 +145,12 @@ impl Script {
     pub(super) fn middle(&self) -> u64 {
         self.len() / 2
     }
+}
+
+/// An object with one more number.
+pub(super) fn with(mut object: serde_json::Value, name: &str, number: u64) -> serde_json::Value {
+    object[name] = number.into();
+    object
 }
 
 fn event(name: &str, data: &str) -> String {

@@ -1,6 +1,7 @@
 //! The demo model's own listener.
 
 use super::answer::answer;
+use super::kv_cache::KvCache;
 use super::{Options, Stats};
 use crate::config::{Identity, IdentityError};
 use hyper::server::conn::http1;
@@ -115,6 +116,12 @@ impl Drop for DemoModel {
     }
 }
 
+/// What all requests of a demo model are answered by.
+pub(super) struct Model {
+    pub(super) options: Options,
+    pub(super) kv_cache: KvCache,
+}
+
 /// Listening, with its certificate read.
 struct Ready {
     socket: TcpListener,
@@ -157,7 +164,14 @@ impl Ready {
 
     async fn serve(self, stats: Stats, stop: CancellationToken) -> Result<(), Error> {
         let listener = tokio::net::TcpListener::from_std(self.socket).map_err(Error::Start)?;
-        let options = Arc::new(self.options);
+        let kv_cache = KvCache::new(
+            self.options.kv_cache_tokens,
+            self.options.prefill_tokens_per_ms,
+        );
+        let model = Arc::new(Model {
+            options: self.options,
+            kv_cache,
+        });
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -169,13 +183,13 @@ impl Ready {
                 continue;
             };
             stats.connection();
-            let (tls, options, stats) = (self.tls.clone(), Arc::clone(&options), stats.clone());
-            tokio::spawn(connection(tcp, tls, options, stats));
+            let (tls, model, stats) = (self.tls.clone(), Arc::clone(&model), stats.clone());
+            tokio::spawn(connection(tcp, tls, model, stats));
         }
     }
 }
 
-async fn connection(tcp: TcpStream, tls: Option<TlsAcceptor>, options: Arc<Options>, stats: Stats) {
+async fn connection(tcp: TcpStream, tls: Option<TlsAcceptor>, model: Arc<Model>, stats: Stats) {
     // A token goes out when it is there.
     if tcp.set_nodelay(true).is_err() {
         return;
@@ -183,17 +197,17 @@ async fn connection(tcp: TcpStream, tls: Option<TlsAcceptor>, options: Arc<Optio
     match tls {
         Some(tls) => {
             if let Ok(tls) = tls.accept(tcp).await {
-                http(tls, options, stats).await;
+                http(tls, model, stats).await;
             }
         }
-        None => http(tcp, options, stats).await,
+        None => http(tcp, model, stats).await,
     }
 }
 
-async fn http(io: impl AsyncRead + AsyncWrite + Unpin, options: Arc<Options>, stats: Stats) {
+async fn http(io: impl AsyncRead + AsyncWrite + Unpin, model: Arc<Model>, stats: Stats) {
     let service = service_fn(move |request| {
-        let (options, stats) = (Arc::clone(&options), stats.clone());
-        async move { answer(request, &options, &stats).await }
+        let (model, stats) = (Arc::clone(&model), stats.clone());
+        async move { answer(request, &model, &stats).await }
     });
     let served = http1::Builder::new().serve_connection(TokioIo::new(io), service);
     // Ends with an error whenever a client leaves or a fault was asked for.

@@ -17,6 +17,8 @@ struct Cells {
     cancelled: AtomicU64,
     last_cancelled_unix_ns: AtomicU64,
     body_bytes: AtomicU64,
+    prompt_tokens: AtomicU64,
+    cached_tokens: AtomicU64,
 }
 
 /// The counters at one moment, as `/demo/stats` shows them.
@@ -34,6 +36,10 @@ pub struct Figures {
     pub last_cancelled_unix_ns: u64,
     /// Bytes of answers handed to connections.
     pub body_bytes: u64,
+    /// Tokens of all prompts.
+    pub prompt_tokens: u64,
+    /// Those of them that were in its simulated cache.
+    pub cached_tokens: u64,
 }
 
 /// One request being answered; dropped before [`Request::finish`], it was cancelled.
@@ -55,6 +61,8 @@ impl Stats {
             cancelled: read(&self.0.cancelled),
             last_cancelled_unix_ns: read(&self.0.last_cancelled_unix_ns),
             body_bytes: read(&self.0.body_bytes),
+            prompt_tokens: read(&self.0.prompt_tokens),
+            cached_tokens: read(&self.0.cached_tokens),
         }
     }
 
@@ -77,6 +85,13 @@ impl Request {
     pub(super) fn gave(&self, bytes: usize) {
         let given = &self.stats.0.body_bytes;
         given.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
+    /// Its prompt has so many tokens, and so many of them were cached.
+    pub(super) fn read(&self, tokens: u64, cached: u64) {
+        let cells = &self.stats.0;
+        cells.prompt_tokens.fetch_add(tokens, Ordering::AcqRel);
+        cells.cached_tokens.fetch_add(cached, Ordering::AcqRel);
     }
 
     /// Its answer has been handed over whole, or was to break off.

@@ -30,7 +30,7 @@ use crate::keys::{KeyRecord, Keyring};
 use crate::prompt::Prompts;
 use crate::session::{Keeper, Limits, Sessions};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
-use crate::upstream::{Target, TargetError};
+use crate::upstream::{UpstreamError, Upstreams};
 use edge_common::policy::Reason;
 use std::io;
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ pub struct Shared {
     metrics: Arc<Metrics>,
     sessions: Arc<Sessions>,
     settings: Arc<Settings>,
-    target: Arc<Target>,
+    upstreams: Arc<Upstreams>,
     prompts: Arc<Prompts>,
     tls: tls::Tls,
     agreement: OnceLock<Arc<Agreement>>,
@@ -95,9 +95,9 @@ pub enum Error {
     /// rustls did not take the settings.
     #[error("[tls] TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// The `[upstream]` section.
+    /// An upstream.
     #[error(transparent)]
-    Upstream(#[from] TargetError),
+    Upstream(#[from] UpstreamError),
     /// The `[api]` section.
     #[error(transparent)]
     Api(#[from] SettingsError),
@@ -120,7 +120,7 @@ impl Shared {
     ) -> Result<Self, Error> {
         Ok(Self {
             settings: Arc::new(Settings::new(&config.api)?),
-            target: Arc::new(Target::new(&config.upstream)?),
+            upstreams: Arc::new(Upstreams::new(&config.upstreams, &config.choice)?),
             prompts: Arc::new(Prompts::new(&config.prompt)),
             tls: tls::Tls::new(&config.tls, &metrics)?,
             agreement: OnceLock::new(),
@@ -137,6 +137,12 @@ impl Shared {
     #[must_use]
     pub fn prompts(&self) -> &Arc<Prompts> {
         &self.prompts
+    }
+
+    /// Where requests go.
+    #[must_use]
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
+        &self.upstreams
     }
 
     /// From now on what the kernel half said of a hello is compared with what is said here.
@@ -192,7 +198,7 @@ pub async fn serve(
     };
     let api = Api::new(
         Arc::clone(&shared.settings),
-        Arc::clone(&shared.target),
+        Arc::clone(&shared.upstreams),
         Arc::clone(&shared.prompts),
         Arc::clone(&shared.metrics),
     );

@@ -19,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
-    #[error("{host}: cannot be resolved: {source}; check [upstream] url and the resolver")]
+    #[error("{host}: cannot be resolved: {source}; check the upstream's url and the resolver")]
     Resolve {
         /// The name.
         host: String,
@@ -36,7 +36,7 @@ pub enum ConnectError {
     },
     /// This thread has as many connections as it may have.
     #[error(
-        "all {0} upstream connections of this thread are in use; raise upstream.max_connections"
+        "all {0} connections of this thread to the upstream are in use; raise upstream.max_connections"
     )]
     Full(usize),
     /// Resolving, connecting and TLS took too long together.

@@ -7,6 +7,7 @@
 
 use super::Sendable;
 use super::connect::{ConnectError, Io, Socket};
+use super::picked::Picked;
 use super::places::Place;
 use super::pool::Pool;
 use bytes::Bytes;
@@ -127,19 +128,32 @@ pub struct Answer<B: Sendable> {
     /// `None` once the connection has gone back.
     exchange: Option<Exchange<B>>,
     pool: Rc<Pool<B>>,
+    picked: Picked,
 }
 
 impl<B: Sendable> Answer<B> {
-    pub(super) fn new(body: Incoming, exchange: Exchange<B>, pool: &Rc<Pool<B>>) -> Self {
+    pub(super) fn new(
+        body: Incoming,
+        exchange: Exchange<B>,
+        pool: &Rc<Pool<B>>,
+        picked: Picked,
+    ) -> Self {
         let mut answer = Self {
             body,
             exchange: Some(exchange),
             pool: Rc::clone(pool),
+            picked,
         };
         if answer.body.is_end_stream() {
             answer.finish();
         }
         answer
+    }
+
+    /// The upstream that it comes from.
+    #[must_use]
+    pub fn picked(&self) -> &Picked {
+        &self.picked
     }
 
     fn finish(&mut self) {
@@ -164,6 +178,9 @@ impl<B: Sendable> Body for Answer<B> {
             drive(&mut exchange.connection, cx);
         }
         let frame = Pin::new(&mut this.body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(Some(Ok(_))) = &frame {
+            this.picked.began();
+        }
         match &frame {
             Poll::Ready(None) => this.finish(),
             Poll::Ready(Some(Ok(_))) if this.body.is_end_stream() => this.finish(),

@@ -49,6 +49,11 @@ impl<B: Sendable> Pool<B> {
         }
     }
 
+    /// Whether no connection is idle.
+    pub(super) fn is_empty(&self) -> bool {
+        self.idle.borrow().is_empty()
+    }
+
     pub(super) fn put(&self, exchange: Exchange<B>) {
         if self.max_idle == 0 {
             return;

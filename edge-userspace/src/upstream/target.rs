@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
-/// The upstream's address, its roots, its credential. Shared by all threads.
+/// An upstream's address, its roots, its credential. Shared by all threads.
 pub struct Target {
     pub(super) host: String,
     pub(super) port: u16,
@@ -32,13 +32,13 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The host is neither a name nor an address.
-    #[error("[upstream] {host:?} is neither a host name nor an address")]
+    #[error("{host:?} is neither a host name nor an address")]
     Host {
         /// What was configured.
         host: String,
     },
     /// The CA file cannot be used.
-    #[error("[upstream] ca_file {path}: {problem}")]
+    #[error("ca_file {path}: {problem}")]
     Roots {
         /// The file.
         path: PathBuf,
@@ -47,20 +47,20 @@ pub enum TargetError {
     },
     /// The system has no roots.
     #[error(
-        "[upstream] the system has no root certificates ({problem}): install ca-certificates or set ca_file"
+        "the system has no root certificates ({problem}): install ca-certificates or set ca_file"
     )]
     NoSystemRoots {
         /// What the search said.
         problem: String,
     },
     /// rustls did not take the settings.
-    #[error("[upstream] TLS cannot be set up: {0}")]
+    #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
     /// The credential is not where the configuration says.
-    #[error("[upstream] credential: {0}")]
+    #[error("credential: {0}")]
     Credential(#[from] secret::Error),
     /// The credential cannot stand in a header.
-    #[error("[upstream] credential: has a character that no header may carry, such as a newline")]
+    #[error("credential: has a character that no header may carry, such as a newline")]
     CredentialText,
 }
 

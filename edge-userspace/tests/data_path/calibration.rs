@@ -30,7 +30,7 @@ enum Sort {
 }
 
 /// The sources that are compiled here: any text of that kind will do.
-const CODE: &str = include_str!("../../src/upstream/mod.rs");
+const CODE: &str = include_str!("../../src/upstream/upstreams.rs");
 const PROSE: &str = include_str!("../../../docs/protocol.md");
 
 impl Sort {

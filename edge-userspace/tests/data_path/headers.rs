@@ -228,7 +228,7 @@ async fn the_upstreams_own_credential_replaces_the_clients() {
             "x-api-key" => |config: &mut edge_userspace::config::Config| {
                 let path = config.tls.certificate.with_file_name("upstream.secret");
                 std::fs::write(&path, "upstream-secret\n").unwrap();
-                config.upstream.credential = Credential::Replace {
+                config.upstreams[0].credential = Credential::Replace {
                     header: http::HeaderName::from_static("x-api-key"),
                     from: SecretSource::File(path),
                 };
@@ -236,7 +236,7 @@ async fn the_upstreams_own_credential_replaces_the_clients() {
             _ => |config: &mut edge_userspace::config::Config| {
                 let path = config.tls.certificate.with_file_name("upstream.secret");
                 std::fs::write(&path, "upstream-secret\n").unwrap();
-                config.upstream.credential = Credential::Replace {
+                config.upstreams[0].credential = Credential::Replace {
                     header: http::header::AUTHORIZATION,
                     from: SecretSource::File(path),
                 };

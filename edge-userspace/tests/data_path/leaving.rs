@@ -124,7 +124,7 @@ async fn while_the_upstream_is_being_connected_to() {
     let (_socket, _queued, address) = unreachable();
     let world = World::with(Wishes {
         upstream: Some(address),
-        config: |config| config.upstream.connect_timeout = Duration::from_secs(3600),
+        config: |config| config.upstreams[0].connect_timeout = Duration::from_secs(3600),
         ..Wishes::default()
     });
     let left = || world.metrics.streams.get(StreamEnd::ClientLeftBeforeHead);

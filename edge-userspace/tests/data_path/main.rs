@@ -18,5 +18,6 @@ mod refuse;
 mod revoke;
 mod streams;
 mod upstream;
+mod upstreams;
 mod wire;
 mod world;

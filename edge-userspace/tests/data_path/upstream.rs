@@ -46,7 +46,7 @@ async fn all_sockets_of_a_thread_use_the_same_connections() {
 
 #[tokio::test]
 async fn a_request_without_a_place_for_its_connection_is_told_to_come_again() {
-    let world = World::configured(|config| config.upstream.max_connections = 2);
+    let world = World::configured(|config| config.upstreams[0].max_connections = 2);
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
     let hangs = || Ask::message(ALICE).with("x-demo-error", "hang");
     let hanging: Vec<_> = (0..2)
@@ -88,7 +88,7 @@ async fn an_https_upstream_is_checked_against_its_own_ca() {
             let other = crate::world::Files::new();
             let ca = config.tls.certificate.with_file_name("other-ca.pem");
             std::fs::copy(other.path("ca.pem"), &ca).unwrap();
-            config.upstream.ca_file = Some(ca);
+            config.upstreams[0].ca_file = Some(ca);
         },
         ..Wishes::default()
     });
@@ -248,7 +248,7 @@ async fn an_upstream_that_is_not_there_is_an_error_in_the_apis_shape() {
     assert!(!answer.json().to_string().contains(&address.to_string()));
 
     let world =
-        World::configured(|config| config.upstream.host = "no-such-host.invalid".to_owned());
+        World::configured(|config| config.upstreams[0].host = "no-such-host.invalid".to_owned());
     let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
     let answer = client.ask(Ask::message(ALICE)).await.unwrap();
     answer.is_error(500, "api_error", "The upstream could not be reached");
@@ -257,8 +257,8 @@ async fn an_upstream_that_is_not_there_is_an_error_in_the_apis_shape() {
 #[tokio::test]
 async fn late_upstreams_are_timed_out() {
     let world = World::configured(|config| {
-        config.upstream.first_byte_timeout = Duration::from_millis(300);
-        config.upstream.idle_timeout = Duration::from_millis(300);
+        config.upstreams[0].first_byte_timeout = Duration::from_millis(300);
+        config.upstreams[0].idle_timeout = Duration::from_millis(300);
     });
     for http in Http::BOTH {
         let mut client = world.connect(http, Some(token(ALICE))).await;
@@ -295,7 +295,7 @@ async fn a_connect_that_takes_too_long_is_a_timeout() {
     let world = World::with(Wishes {
         model_tls: true,
         upstream: Some(upstream),
-        config: |config| config.upstream.connect_timeout = Duration::from_millis(300),
+        config: |config| config.upstreams[0].connect_timeout = Duration::from_millis(300),
         ..Wishes::default()
     });
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
@@ -414,7 +414,7 @@ async fn answers_that_are_no_http_or_close_delimited() {
 #[tokio::test]
 async fn old_idle_connections_are_not_kept() {
     let world = World::configured(|config| {
-        config.upstream.keep_idle = Duration::from_millis(200);
+        config.upstreams[0].keep_idle = Duration::from_millis(200);
     });
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
     assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);

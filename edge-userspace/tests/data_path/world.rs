@@ -11,6 +11,7 @@ use edge_userspace::prompt::Prompts;
 use edge_userspace::secret::ApiKey;
 use edge_userspace::session::Sessions;
 use edge_userspace::telemetry::Metrics;
+use edge_userspace::upstream::Upstreams;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ pub(crate) struct World {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) prompts: Arc<Prompts>,
+    pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) files: Files,
     shutdown: CancellationToken,
     threads: Vec<JoinHandle<()>>,
@@ -90,6 +92,8 @@ pub(crate) struct Wishes {
     pub(crate) model_tls: bool,
     /// Where the upstream is, instead of the demo model.
     pub(crate) upstream: Option<SocketAddr>,
+    /// More upstreams, `more-0` and so on, like the first.
+    pub(crate) more: Vec<SocketAddr>,
     /// The threads, and whoever lets them begin; the sockets listen already.
     pub(crate) begin: Option<Arc<Barrier>>,
     pub(crate) config: fn(&mut Config),
@@ -106,6 +110,7 @@ impl Default for Wishes {
             },
             model_tls: false,
             upstream: None,
+            more: Vec::new(),
             begin: None,
             config: |_| {},
         }
@@ -133,6 +138,14 @@ impl World {
         let model = DemoModel::start(options).unwrap();
         let upstream = wishes.upstream.unwrap_or(model.address());
         let mut config = config(&files, upstream, wishes.model_tls);
+        for (number, address) in wishes.more.iter().enumerate() {
+            config.upstreams.push(config::Upstream {
+                name: format!("more-{number}"),
+                host: address.ip().to_string(),
+                port: address.port(),
+                ..config.upstreams[0].clone()
+            });
+        }
         (wishes.config)(&mut config);
         let threads = NonZeroUsize::new(wishes.threads).unwrap();
         let listen = &config.listen;
@@ -182,6 +195,7 @@ impl World {
             sessions,
             metrics,
             prompts: Arc::clone(shared.prompts()),
+            upstreams: Arc::clone(shared.upstreams()),
             files,
             shutdown: shutdown.clone(),
             threads: sockets.into_iter().map(serve).collect(),
@@ -223,6 +237,11 @@ impl Drop for World {
                 0,
                 "bodies give their room back"
             );
+            for upstream in self.upstreams.status() {
+                let (requests, tokens) = (upstream.requests, upstream.tokens);
+                let outstanding = [requests, tokens, upstream.waiting_tokens];
+                assert_eq!(outstanding, [0; 3], "nothing is outstanding: {upstream:?}");
+            }
         }
     }
 }
@@ -275,7 +294,9 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             prefix_capacity: 1024,
         },
         clients: config::Clients::default(),
-        upstream: config::Upstream {
+        upstreams: vec![config::Upstream {
+            name: "model".to_owned(),
+            models: Vec::new(),
             tls: upstream_tls,
             host: if upstream_tls {
                 "localhost".to_owned()
@@ -291,6 +312,15 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             max_connections: 4096,
             max_idle: 256,
             keep_idle: HANG,
+            prefill_tokens_per_second: 10_000,
+        }],
+        choice: config::Choice {
+            cache_saving_percent: 90,
+            cache_patience_percent: 400,
+            running_percent: 10,
+            eject_after: 3,
+            eject_for: Duration::from_secs(1),
+            eject_at_most: Duration::from_secs(60),
         },
         api: config::Api {
             versions: vec!["2023-06-01".to_owned()],

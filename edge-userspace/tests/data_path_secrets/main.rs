@@ -99,7 +99,7 @@ async fn no_secret_is_told() {
         config: |config| {
             let path = config.tls.certificate.with_file_name("upstream.secret");
             std::fs::write(&path, UPSTREAM_SECRET).unwrap();
-            config.upstream.credential = Credential::Replace {
+            config.upstreams[0].credential = Credential::Replace {
                 header: http::header::AUTHORIZATION,
                 from: SecretSource::File(path),
             };

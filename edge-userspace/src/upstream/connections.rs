@@ -1,0 +1,232 @@
+//! The connections of one thread to one upstream, and one request over one of them.
+
+use super::addresses::Addresses;
+use super::connect;
+use super::exchange::Exchange;
+use super::picked::Picked;
+use super::places::Places;
+use super::pool::Pool;
+use super::{Answer, ConnectError, Error, Sendable, Target, Upload, UpstreamId, Upstreams};
+use crate::telemetry::{Metrics, UpstreamConnection};
+use http::{Method, Request, Response};
+use http_body::Body;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The connections to one upstream. `B` is the body of the requests.
+pub(super) struct Connections<B: Sendable> {
+    upstreams: Arc<Upstreams>,
+    id: UpstreamId,
+    pool: Rc<Pool<B>>,
+    places: Rc<Places>,
+    addresses: Addresses,
+    metrics: Arc<Metrics>,
+}
+
+/// Why there is no response, and the request when nothing of it was sent.
+pub(super) struct Failed<B> {
+    pub(super) error: Error,
+    pub(super) unsent: Option<Request<B>>,
+    pub(super) picked: Picked,
+}
+
+impl<B> Failed<B> {
+    /// In a box: it is rare and large.
+    fn new(error: Error, unsent: Option<Request<B>>, picked: Picked) -> Box<Self> {
+        Box::new(Self {
+            error,
+            unsent,
+            picked,
+        })
+    }
+}
+
+impl<B: Sendable> Connections<B> {
+    /// No connection is made yet.
+    pub(super) fn new(upstreams: Arc<Upstreams>, id: UpstreamId, metrics: Arc<Metrics>) -> Self {
+        let target = upstreams.target(id);
+        let pool = Pool::new(target.max_idle, target.keep_idle, Arc::clone(&metrics));
+        Self {
+            places: Places::new(target.max_connections),
+            addresses: Addresses::default(),
+            pool: Rc::new(pool),
+            metrics,
+            upstreams,
+            id,
+        }
+    }
+
+    /// Its idle connections, to be looked after.
+    pub(super) fn pool(&self) -> &Rc<Pool<B>> {
+        &self.pool
+    }
+
+    /// Sends one request and waits for the head of its response. Dropping the future, or
+    /// later the answer before its end, closes the upstream connection at once.
+    ///
+    /// A request whose reused connection turns out to be dead is sent again, once and on a
+    /// new connection, when nothing of it was sent or it is a bodiless GET.
+    pub(super) async fn send(
+        &self,
+        mut picked: Picked,
+        mut request: Request<B>,
+        upload: Option<&Upload>,
+    ) -> Result<Response<Answer<B>>, Box<Failed<B>>> {
+        let mut idle = self.pool.take();
+        loop {
+            let reused = idle.is_some();
+            let mut exchange = match idle.take() {
+                Some(exchange) => exchange,
+                None => match self.connect_for(&mut picked, &mut request).await {
+                    Ok(exchange) => exchange,
+                    Err(error) => {
+                        return Err(Failed::new(error.into(), Some(request), picked));
+                    }
+                },
+            };
+            let repeat = (reused && is_repeatable(&request)).then(|| copy_head(&request));
+            let asked = {
+                let limit = picked.target().first_byte_timeout;
+                let asked = pin!(exchange.ask(request));
+                before(limit, upload, asked).await
+            };
+            let asked = match asked {
+                Ok(Ok(response)) => {
+                    picked.answered();
+                    let answer = |body| Answer::new(body, exchange, &self.pool, picked);
+                    return Ok(response.map(answer));
+                }
+                Ok(Err(asked)) => asked,
+                Err(error) => return Err(Failed::new(error, None, picked)),
+            };
+            if let Some(fault) = upload.and_then(Upload::fault) {
+                return Err(Failed::new(Error::Body(fault), None, picked));
+            }
+            // On a new connection this is how it is; a reused one may have been dead.
+            match (reused, asked.unsent.or(repeat)) {
+                (true, Some(again)) => request = again,
+                (_, unsent) => {
+                    return Err(Failed::new(Error::Broken(asked.error), unsent, picked));
+                }
+            }
+            tracing::debug!(error = %asked.error, "a reused connection was dead; asking again");
+            self.metrics
+                .upstream_connections
+                .one(UpstreamConnection::Retried);
+        }
+    }
+
+    /// Has a connection idle, unless there is one. A failure counts as any other does.
+    pub(super) async fn open_ahead(&self) {
+        if !self.pool.is_empty() {
+            return;
+        }
+        match self.connect().await {
+            Ok(exchange) => {
+                self.upstreams.connected(self.id);
+                self.pool.put(exchange);
+            }
+            Err(ConnectError::Full(_)) => {}
+            Err(error) => {
+                self.upstreams.connect_failed(self.id, false);
+                tracing::debug!(%error, "no connection could be opened ahead");
+            }
+        }
+    }
+
+    fn target(&self) -> &Target {
+        self.upstreams.target(self.id)
+    }
+
+    /// Connects, and has the request read ahead meanwhile. In a box: it is rare and large,
+    /// and every request's future would have room for it.
+    async fn connect_for(
+        &self,
+        picked: &mut Picked,
+        request: &mut Request<B>,
+    ) -> Result<Exchange<B>, ConnectError> {
+        let mut connect: Pin<Box<dyn Future<Output = _>>> = Box::pin(self.connect());
+        let connected = poll_fn(|cx| {
+            request.body_mut().read_ahead(cx);
+            connect.as_mut().poll(cx)
+        })
+        .await;
+        match &connected {
+            Ok(_) => picked.connected(),
+            // That says nothing of the upstream.
+            Err(ConnectError::Full(_)) => {}
+            Err(_) => picked.connect_failed(),
+        }
+        connected
+    }
+
+    async fn connect(&self) -> Result<Exchange<B>, ConnectError> {
+        let counters = &self.metrics.upstream_connections;
+        let Some(place) = self.places.take() else {
+            counters.one(UpstreamConnection::Full);
+            return Err(ConnectError::Full(self.target().max_connections));
+        };
+        let target = self.target();
+        let limit = target.connect_timeout;
+        let deadline = Instant::now() + limit;
+        let connected = connect::connect(target, &self.addresses, deadline);
+        let connected = tokio::time::timeout_at(deadline, connected)
+            .await
+            .unwrap_or(Err(ConnectError::TimedOut(limit)));
+        match connected {
+            Ok((io, socket)) => {
+                counters.one(UpstreamConnection::Opened);
+                Exchange::new(io, socket, place).await
+            }
+            Err(error) => {
+                counters.one(UpstreamConnection::Failed);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Runs `asked` until the request has been sent and `limit` has gone by since. While the
+/// body still comes in, each piece of it begins the limit anew.
+async fn before<T>(
+    limit: Duration,
+    upload: Option<&Upload>,
+    mut asked: Pin<&mut impl Future<Output = T>>,
+) -> Result<T, Error> {
+    let begun = Instant::now();
+    let mut timer = pin!(sleep_until(begun + limit));
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(answered) = asked.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answered));
+            }
+            ready!(timer.as_mut().poll(cx));
+            let (since, limit, fault) = match upload {
+                Some(upload) => upload.waiting(limit),
+                None => (begun, limit, None),
+            };
+            if since + limit <= Instant::now() {
+                return Poll::Ready(Err(fault.map_or(Error::FirstByte(limit), Error::Body)));
+            }
+            timer.as_mut().reset(since + limit);
+        }
+    })
+    .await
+}
+
+fn is_repeatable<B: Body>(request: &Request<B>) -> bool {
+    request.method() == Method::GET && request.body().is_end_stream()
+}
+
+fn copy_head<B: Default>(request: &Request<B>) -> Request<B> {
+    let mut copy = Request::new(B::default());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
+}

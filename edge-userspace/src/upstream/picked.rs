@@ -1,0 +1,97 @@
+//! A request at its upstream: outstanding there as long as this exists.
+
+use super::choose::{Set, Wants, Why};
+use super::target::Target;
+use super::upstreams::Member;
+use super::{UpstreamId, Upstreams};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The upstream that a request was given to. While this exists the request is outstanding
+/// there, however it ends.
+pub struct Picked {
+    pub(super) upstreams: Arc<Upstreams>,
+    pub(super) id: UpstreamId,
+    pub(super) why: Why,
+    pub(super) wants: Wants,
+    /// Who takes the request's model.
+    pub(super) serving: Set,
+    /// What it has among the waiting tokens.
+    pub(super) waiting_tokens: u32,
+    /// Whether it must say if the upstream takes connections again.
+    pub(super) is_probe: bool,
+}
+
+impl Picked {
+    /// Which one.
+    #[must_use]
+    pub fn id(&self) -> UpstreamId {
+        self.id
+    }
+
+    /// Why that one.
+    #[must_use]
+    pub fn why(&self) -> Why {
+        self.why
+    }
+
+    /// What the upstream wants in every request, and how long it may take.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        self.upstreams.target(self.id)
+    }
+
+    /// The answer has begun: the prompt has been read.
+    pub fn began(&mut self) {
+        let tokens = std::mem::take(&mut self.waiting_tokens);
+        if tokens > 0 {
+            let waiting = &self.member().outstanding.waiting_tokens;
+            waiting.fetch_sub(tokens.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether another upstream takes the request too.
+    pub(super) fn has_other(&self) -> bool {
+        !self.serving.without(self.id).is_empty()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.member().config.name
+    }
+
+    /// The upstream has taken a connection for it.
+    pub(super) fn connected(&mut self) {
+        self.is_probe = false;
+        self.upstreams.connected(self.id);
+    }
+
+    /// The upstream has answered it, over whatever connection.
+    pub(super) fn answered(&mut self) {
+        if std::mem::take(&mut self.is_probe) {
+            self.upstreams.is_well(self.id);
+        }
+    }
+
+    /// The upstream has not taken a connection for it.
+    pub(super) fn connect_failed(&mut self) {
+        let is_probe = std::mem::take(&mut self.is_probe);
+        self.upstreams.connect_failed(self.id, is_probe);
+    }
+
+    fn member(&self) -> &Member {
+        self.upstreams.member(self.id)
+    }
+}
+
+impl Drop for Picked {
+    fn drop(&mut self) {
+        self.began();
+        let member = self.member();
+        let outstanding = &member.outstanding;
+        (outstanding.tokens).fetch_sub(self.wants.input_tokens.into(), Ordering::Relaxed);
+        outstanding.requests.fetch_sub(1, Ordering::Relaxed);
+        if self.is_probe {
+            member.ejection.give_probe_back();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! All upstreams as one thread sends to them.
+
+use super::UpstreamId;
+use super::choose::Random;
+use super::connections::{Connections, Failed};
+use super::pool::Pool;
+use super::{Answer, Error, Picked, Sendable, Upload, Upstreams};
+use crate::telemetry::Metrics;
+use http::{Request, Response};
+use std::hash::{BuildHasher as _, RandomState};
+use std::rc::Weak;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often idle connections are looked after, at most.
+const REAP_EVERY: Duration = Duration::from_secs(5);
+/// And at least.
+const REAP_AT_MOST_EVERY: Duration = Duration::from_millis(100);
+
+/// One thread's connections to all upstreams. `B` is the body of the requests.
+pub struct Sender<B: Sendable> {
+    upstreams: Arc<Upstreams>,
+    /// In the configuration's order.
+    connections: Vec<Connections<B>>,
+    random: Random,
+    reap_every: Duration,
+}
+
+impl<B: Sendable> Sender<B> {
+    /// No connection is made yet.
+    #[must_use]
+    pub fn new(upstreams: Arc<Upstreams>, metrics: &Arc<Metrics>) -> Self {
+        let keep_idle = (upstreams.ids()).map(|id| upstreams.target(id).keep_idle);
+        let keep_idle = keep_idle.min();
+        Self {
+            connections: (upstreams.ids())
+                .map(|id| Connections::new(Arc::clone(&upstreams), id, Arc::clone(metrics)))
+                .collect(),
+            // A seed of its own for each thread.
+            random: Random::new(RandomState::new().hash_one(0)),
+            reap_every: (keep_idle.unwrap_or_default() / 4).clamp(REAP_AT_MOST_EVERY, REAP_EVERY),
+            upstreams,
+        }
+    }
+
+    /// Chooses an upstream for a request of that model. `affinity`: where its first
+    /// `prefix_tokens` of `input_tokens` are cached. None when no upstream takes the model.
+    #[must_use]
+    pub fn pick(
+        &self,
+        model: Option<&[u8]>,
+        affinity: Option<UpstreamId>,
+        prefix_tokens: u32,
+        input_tokens: u32,
+    ) -> Option<Picked> {
+        let random = &self.random;
+        (self.upstreams).pick(model, affinity, prefix_tokens, input_tokens, random)
+    }
+
+    /// What all threads share.
+    #[must_use]
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
+        &self.upstreams
+    }
+
+    /// Has a connection to that upstream idle on this thread, unless there is one: for a
+    /// request that is expected. Nothing is sent, and what fails is counted only.
+    pub async fn open_ahead(&self, id: UpstreamId) {
+        if let Some(connections) = self.connections.get(usize::from(id.0)) {
+            connections.open_ahead().await;
+        }
+    }
+
+    /// Drops idle connections that are too old or dead, again and again. To be run beside
+    /// the rest; ends after this has been dropped.
+    pub fn reap(&self) -> impl Future<Output = ()> + use<B> {
+        let pools = self.connections.iter();
+        let pools: Vec<_> = pools
+            .map(|one| std::rc::Rc::downgrade(one.pool()))
+            .collect();
+        let every = self.reap_every;
+        async move {
+            loop {
+                tokio::time::sleep(every).await;
+                for pool in &pools {
+                    match Weak::upgrade(pool) {
+                        Some(pool) => Pool::reap(&pool),
+                        None => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a request to the upstream that was picked and waits for the head of its
+    /// response. Dropping the future, or later the answer before its end, closes the upstream
+    /// connection at once, and the request is outstanding no more.
+    ///
+    /// The request's URI is a path with its query; its headers are the client's, which each
+    /// upstream gets as it wants them; `upload` tells how its body comes on, when it has one.
+    ///
+    /// # Errors
+    /// See [`Error`]. A request that could not be sent for want of a connection is sent to
+    /// another upstream, once, where another takes it.
+    pub async fn send(
+        &self,
+        mut picked: Picked,
+        mut request: Request<B>,
+        upload: Option<&Upload>,
+    ) -> Result<Response<Answer<B>>, Error> {
+        // Another upstream must not see what this one wants, its credential above all.
+        let mut original = picked.has_other().then(|| request.headers().clone());
+        loop {
+            picked.target().prepare(request.headers_mut());
+            let connections = &self.connections[usize::from(picked.id().0)];
+            let failed = match connections.send(picked, request, upload).await {
+                Ok(answered) => return Ok(answered),
+                Err(failed) => failed,
+            };
+            let Failed {
+                error,
+                unsent,
+                picked: failed,
+            } = *failed;
+            let (Some(mut again), Some(headers)) = (unsent, original.take()) else {
+                return Err(error);
+            };
+            let Some(other) = self.upstreams.other(&failed, &self.random) else {
+                return Err(error);
+            };
+            tracing::debug!(
+                %error,
+                upstream = failed.name(),
+                other = other.name(),
+                "asking another upstream"
+            );
+            *again.headers_mut() = headers;
+            request = again;
+            picked = other;
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Several upstreams: who gets which request, and what clients notice when one is not there.
+
+use crate::client::{Answer, Ask, Client, Http};
+use crate::world::{ALICE, Wishes, World, soon, token, until};
+use edge_userspace::config::{Config, Credential, Name, SecretSource};
+use edge_userspace::demo_model::{DemoModel, Options};
+use edge_userspace::telemetry::UpstreamConnection;
+use edge_userspace::upstream::Status;
+use edge_userspace::upstream::choose::Random;
+use http::Method;
+use http_body_util::BodyExt as _;
+use sha2::{Digest as _, Sha256};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+fn options() -> Options {
+    Options {
+        first_token: Duration::ZERO,
+        inter_token: Duration::ZERO,
+        ..Options::default()
+    }
+}
+
+/// An address where nothing listens.
+fn nowhere() -> SocketAddr {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap()
+}
+
+impl World {
+    fn status_of(&self, name: &str) -> Status {
+        let all = self.upstreams.status();
+        all.into_iter().find(|one| one.name == name).unwrap()
+    }
+
+    async fn client(&self) -> Client {
+        self.connect(Http::H2, Some(token(ALICE))).await
+    }
+}
+
+fn picks(status: &Status, why: &str) -> u64 {
+    let found = status.picks.iter().find(|(name, _)| *name == why);
+    found.unwrap().1
+}
+
+#[tokio::test]
+async fn requests_without_a_cache_spread_over_all() {
+    let others = [options(), options()].map(|options| DemoModel::start(options).unwrap());
+    let world = World::with(Wishes {
+        threads: 2,
+        more: others.iter().map(DemoModel::address).collect(),
+        ..Wishes::default()
+    });
+    for _ in 0..6 {
+        let mut client = world.client().await;
+        for _ in 0..50 {
+            assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+        }
+    }
+    let models = [&world.model, &others[0], &others[1]];
+    let requests = models.map(|model| model.stats().figures().requests);
+    assert_eq!(requests.iter().sum::<u64>(), 300);
+    assert!(
+        requests.iter().all(|count| (60..=140).contains(count)),
+        "{requests:?}"
+    );
+    for (name, count) in ["model", "more-0", "more-1"].into_iter().zip(requests) {
+        assert_eq!(picks(&world.status_of(name), "balanced"), count);
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_not_there_costs_nobody_an_error_and_is_ejected() {
+    let world = World::with(Wishes {
+        more: vec![nowhere()],
+        ..Wishes::default()
+    });
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        for _ in 0..30 {
+            assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+            assert_eq!(client.ask(Ask::stream(ALICE, 3)).await.unwrap().status, 200);
+        }
+    }
+    assert_eq!(world.model.stats().figures().requests, 120);
+    let dead = world.status_of("more-0");
+    assert_eq!((dead.state, dead.connects), ("ejected", 0));
+    assert!(
+        dead.ejections == 1 && dead.connect_failures >= 3,
+        "{dead:?}"
+    );
+    let alive = world.status_of("model");
+    assert_eq!(alive.state, "serving");
+    assert_eq!(picks(&alive, "retry"), dead.connect_failures);
+}
+
+#[tokio::test]
+async fn one_that_is_killed_under_load_fails_only_what_it_had() {
+    let other = DemoModel::start(options()).unwrap();
+    let world = World::with(Wishes {
+        threads: 2,
+        more: vec![other.address()],
+        ..Wishes::default()
+    });
+    let (killed, was_killed) = tokio::sync::watch::channel(false);
+    let mut asking = Vec::new();
+    for _ in 0..8 {
+        let mut client = world.client().await;
+        let killed = was_killed.clone();
+        asking.push(tokio::spawn(async move {
+            let mut after = 0;
+            while after < 60 {
+                // What is asked from now on cannot have been sent to it before.
+                let is_killed = *killed.borrow();
+                let answer = client.ask(Ask::stream(ALICE, 20)).await;
+                match answer {
+                    Ok(answer) if answer.status == 200 && answer.body.ends_with(STOP) => {}
+                    answer => {
+                        assert!(!is_killed, "asked after it was killed: {answer:?}");
+                        was_there(&answer);
+                    }
+                }
+                after += u32::from(is_killed);
+            }
+        }));
+    }
+    let figures = || other.stats().figures().requests;
+    until("load on both", || figures() > 100).await;
+    let (requests, model) = (figures(), &world.model);
+    let before = model.stats().figures().requests;
+    drop(other);
+    killed.send(true).unwrap();
+    for one in asking {
+        soon("all answers", one).await.unwrap();
+    }
+    assert!(requests > 100 && model.stats().figures().requests >= before + 8 * 60);
+    let dead = world.status_of("more-0");
+    assert_eq!((dead.state, dead.ejections), ("ejected", 1), "{dead:?}");
+}
+
+const STOP: &[u8] = b"data: {\"type\":\"message_stop\"}\n\n";
+
+/// What a request may see that was with an upstream when that was killed.
+fn was_there(answer: &hyper::Result<Answer>) {
+    let Ok(answer) = answer else { return };
+    let text = String::from_utf8_lossy(&answer.body);
+    let broke = text.contains("The upstream broke off");
+    assert!(broke, "{} {text}", answer.status);
+}
+
+#[tokio::test]
+async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
+    let address = nowhere();
+    let world = World::with(Wishes {
+        more: vec![address],
+        config: |config| config.choice.eject_for = Duration::from_millis(100),
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    let of = || world.status_of("more-0");
+    for _ in 0..200 {
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+        if picks(&of(), "probe") >= 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let status = of();
+    assert!(picks(&status, "probe") >= 2, "{status:?}");
+    assert_eq!((status.state, status.ejections), ("ejected", 1));
+    let failures = status.connect_failures;
+    assert!(failures < 30, "tried now and then only: {failures}");
+
+    let back = DemoModel::start(Options {
+        listen: address,
+        ..options()
+    })
+    .unwrap();
+    for _ in 0..1000 {
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+        if back.stats().figures().requests > 20 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(back.stats().figures().requests > 20);
+    assert_eq!(of().state, "serving");
+}
+
+#[tokio::test]
+async fn when_none_is_there_all_are_tried_and_the_first_to_come_back_serves_at_once() {
+    let addresses = [nowhere(), nowhere(), nowhere()];
+    let world = World::with(Wishes {
+        upstream: Some(addresses[0]),
+        more: addresses[1..].to_vec(),
+        config: |config| config.choice.eject_for = Duration::from_secs(60),
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    for _ in 0..30 {
+        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+        answer.is_error(500, "api_error", "The upstream could not be reached");
+    }
+    let serving = world.upstreams.status();
+    let serving = serving.iter().filter(|one| one.state == "serving");
+    assert_eq!(serving.count(), 1, "the last one stays");
+    let last = world.upstreams.status();
+    let last = last.iter().position(|one| one.state == "serving").unwrap();
+    let back = DemoModel::start(Options {
+        listen: addresses[last],
+        ..options()
+    })
+    .unwrap();
+    for _ in 0..10 {
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+    }
+    assert_eq!(back.stats().figures().requests, 10);
+}
+
+/// The credential that an upstream saw.
+fn seen(answer: &Answer) -> Vec<(String, String)> {
+    let json = answer.json();
+    let headers = json["headers"].as_array().unwrap().iter();
+    let headers = headers.map(|pair| {
+        let text = |at: usize| pair[at].as_str().unwrap().to_owned();
+        (text(0), text(1))
+    });
+    headers
+        .filter(|(name, _)| name == "x-api-key" || name == "authorization" || name == "host")
+        .collect()
+}
+
+fn hashed(secret: &str) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(secret)))
+}
+
+#[tokio::test]
+async fn each_sees_its_own_credential_and_never_anothers() {
+    fn credential(config: &mut Config, number: usize) {
+        let file = config.tls.certificate.with_file_name("upstream.key");
+        std::fs::write(&file, "sk-of-one").unwrap();
+        config.upstreams[number].credential = Credential::Replace {
+            header: http::header::AUTHORIZATION,
+            from: SecretSource::File(file),
+        };
+        config.choice.eject_after = 1000;
+    }
+    let live = DemoModel::start(options()).unwrap();
+    for (config, own) in [
+        ((|config| credential(config, 0)) as fn(&mut Config), ALICE),
+        (|config| credential(config, 1), "Bearer sk-of-one"),
+    ] {
+        let world = World::with(Wishes {
+            upstream: Some(nowhere()),
+            more: vec![live.address()],
+            config,
+            ..Wishes::default()
+        });
+        let mut client = world.client().await;
+        let retried = || picks(&world.status_of("more-0"), "retry");
+        while retried() < 5 {
+            let ask = Ask::message(ALICE).with("x-demo-echo", "1");
+            let mut seen = seen(&client.ask(ask).await.unwrap());
+            seen.sort();
+            let header = match own {
+                ALICE => "x-api-key",
+                _ => "authorization",
+            };
+            let mut expected = vec![
+                ("host".to_owned(), live.address().to_string()),
+                (header.to_owned(), hashed(own)),
+            ];
+            expected.sort();
+            assert_eq!(seen, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn models_go_where_they_are_served() {
+    let others = [options(), options()].map(|options| DemoModel::start(options).unwrap());
+    let world = World::with(Wishes {
+        more: others.iter().map(DemoModel::address).collect(),
+        config: |config| {
+            let names = ["claude-*", "in-house", "in-house"];
+            for (upstream, name) in config.upstreams.iter_mut().zip(names) {
+                upstream.models = vec![Name::parse(name).unwrap()];
+            }
+        },
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    let body = |model: &str| {
+        format!(
+            r#"{{"max_tokens":3,"messages":[{{"role":"user","content":"x"}}],"model":"{model}"}}"#
+        )
+    };
+    for _ in 0..20 {
+        for model in ["claude-x", "in-house"] {
+            let ask = Ask::message(ALICE).body(body(model));
+            assert_eq!(client.ask(ask).await.unwrap().status, 200);
+        }
+    }
+    let requests = |model: &DemoModel| model.stats().figures().requests;
+    assert_eq!(requests(&world.model), 20);
+    assert_eq!(requests(&others[0]) + requests(&others[1]), 20);
+    assert_eq!(picks(&world.status_of("model"), "only"), 20);
+    let ask = Ask::message(ALICE).body(body("in-house-2"));
+    let answer = client.ask(ask).await.unwrap();
+    answer.is_error(404, "not_found_error", "No upstream of this node serves");
+    assert_eq!(answer.header("x-should-retry"), "false");
+    let models = Ask::new(Method::GET, "/v1/models").with("x-api-key", ALICE);
+    assert_eq!(
+        client.ask(models).await.unwrap().status,
+        200,
+        "any has a list"
+    );
+}
+
+#[tokio::test]
+async fn one_without_a_place_leaves_it_to_the_other() {
+    let other = DemoModel::start(options()).unwrap();
+    let world = World::with(Wishes {
+        more: vec![other.address()],
+        config: |config| {
+            for upstream in &mut config.upstreams {
+                upstream.max_connections = 1;
+            }
+        },
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    let hangs = || Ask::message(ALICE).with("x-demo-error", "hang");
+    let hanging: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(client.begin(hangs())))
+        .collect();
+    let active = |model: &DemoModel| model.stats().figures().active;
+    until("one each", || {
+        (active(&world.model), active(&other)) == (1, 1)
+    })
+    .await;
+    let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+    answer.is_error(529, "overloaded_error", "This node has no connection");
+    for one in hanging {
+        one.abort();
+    }
+    let full = (world.metrics.upstream_connections).get(UpstreamConnection::Full);
+    assert!(full >= 2);
+    for name in ["model", "more-0"] {
+        let status = world.status_of(name);
+        assert_eq!((status.state, status.connect_failures), ("serving", 0));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_outstanding_by_a_thousand_clients_that_leave() {
+    let other = DemoModel::start(options()).unwrap();
+    let world = World::with(Wishes {
+        threads: 2,
+        more: vec![other.address(), nowhere()],
+        ..Wishes::default()
+    });
+    let random = Random::new(20261129);
+    let mut clients = Vec::new();
+    for http in [Http::H2, Http::H2, Http::H2, Http::H1] {
+        clients.push((http, world.connect(http, Some(token(ALICE))).await));
+    }
+    for round in 0..1000 {
+        let (http, client) = &mut clients[round % 4];
+        let ask = match random.below(5) {
+            0 => Ask::message(ALICE).with("x-demo-first-token-ms", "2"),
+            1 => Ask::message(ALICE).with("x-demo-error", "hang"),
+            2 => Ask::stream(ALICE, 100).with("x-demo-error", "hang-mid-stream"),
+            3 => Ask::stream(ALICE, 100).with("x-demo-error", "close-mid-event"),
+            _ => Ask::stream(ALICE, 50).with("x-demo-inter-token-ms", "1"),
+        };
+        if soon("the connection", client.ready()).await.is_err() {
+            *client = world.connect(*http, Some(token(ALICE))).await;
+        }
+        let begun = tokio::spawn(client.begin(ask));
+        let patience = Duration::from_micros(random.below(4000).into());
+        match random.below(10) {
+            // Leaves, maybe before the head.
+            0..=4 => {
+                tokio::time::sleep(patience).await;
+                begun.abort();
+            }
+            // Leaves within the answer.
+            5..=8 => {
+                let _ = tokio::time::timeout(patience, async {
+                    let mut body = begun.await.ok()?.ok()?.into_body();
+                    body.frame().await
+                })
+                .await;
+            }
+            // Its connection goes.
+            _ => {
+                tokio::time::sleep(patience).await;
+                client.vanish();
+                begun.abort();
+            }
+        }
+        if *http == Http::H1 {
+            *client = world.connect(*http, Some(token(ALICE))).await;
+        }
+    }
+    drop(clients);
+    let left = || {
+        let all = world.upstreams.status();
+        all.iter()
+            .map(|one| one.requests + one.tokens + one.waiting_tokens)
+            .sum::<u64>()
+    };
+    until("nothing outstanding", || left() == 0).await;
+    let asked: u64 = ["model", "more-0", "more-1"]
+        .iter()
+        .flat_map(|name| world.status_of(name).picks)
+        .map(|(_, count)| count)
+        .sum();
+    assert!(asked > 500, "most of them came to an upstream: {asked}");
+}
+
+#[tokio::test]
+async fn a_model_with_a_cache_says_what_it_read_of_it() {
+    let world = World::with(Wishes {
+        model: Options {
+            kv_cache_tokens: 100_000,
+            prefill_tokens_per_ms: 1000,
+            ..options()
+        },
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    let question = "How long is a piece of string? ".repeat(200);
+    let first = format!(r#"{{"role":"user","content":"{question}"}}"#);
+    let next = format!(
+        r#"{first},{{"role":"assistant","content":"Long."}},{{"role":"user","content":"How long?"}}"#
+    );
+    let body = |messages: &str, stream: bool| {
+        format!(
+            r#"{{"model":"claude-demo","max_tokens":2,"stream":{stream},"messages":[{messages}]}}"#
+        )
+    };
+    let answer = client.ask(Ask::message(ALICE).body(body(&first, false)));
+    let usage = answer.await.unwrap().json()["usage"].clone();
+    assert_eq!(usage["cache_read_input_tokens"], 0);
+    let created = usage["cache_creation_input_tokens"].as_u64().unwrap();
+    assert!(created > 1000, "{usage}");
+    let answer = client.ask(Ask::stream(ALICE, 2).body(body(&next, true)));
+    let events = answer.await.unwrap().body;
+    let events = String::from_utf8(events.to_vec()).unwrap();
+    let start = events
+        .lines()
+        .find_map(|line| line.strip_prefix("data: "))
+        .unwrap();
+    let start: serde_json::Value = serde_json::from_str(start).unwrap();
+    let usage = &start["message"]["usage"];
+    assert_eq!(usage["cache_read_input_tokens"], created);
+    let figures = world.model.stats().figures();
+    assert_eq!(figures.cached_tokens, created);
+    let all = [
+        "input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+    ];
+    let all: u64 = all.iter().map(|name| usage[name].as_u64().unwrap()).sum();
+    assert!(figures.prompt_tokens > all && all > created);
+}
