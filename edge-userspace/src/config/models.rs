@@ -7,11 +7,16 @@ pub(super) use parse::{Places, Written, parse};
 
 use crate::tokens::Vocabulary;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// By which tokenizer each model's prompts are counted: the configuration's rules, then those
 /// that are built in.
 #[derive(Clone, Debug)]
-pub struct Models(Vec<Model>);
+pub struct Models {
+    rules: Vec<Model>,
+    /// Another one for each list that was made.
+    generation: u64,
+}
 
 /// One rule.
 #[derive(Clone, Debug)]
@@ -109,6 +114,8 @@ pub(super) const MODELS: &str = "prompt.models";
 /// Longest context that can be said.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
 impl Default for Models {
     fn default() -> Self {
         Self::new(Vec::new())
@@ -131,14 +138,24 @@ impl Models {
                 context_tokens: None,
             }
         }));
-        Self(rules)
+        Self {
+            rules,
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// A number that no other list has in this process: what was counted by one list's rules is
+    /// told apart from what another's would count.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The built-in rule that means a model by its name; none when only the last one does, which
     /// means any.
     #[must_use]
     pub fn built_in(model: &str) -> Option<Model> {
-        let Self(rules) = Self::default();
+        let Self { rules, .. } = Self::default();
         let mut rules = rules.into_iter();
         rules.find(|rule| rule.name != Name::any() && rule.name.matches(model.as_bytes()))
     }
@@ -177,20 +194,20 @@ impl Models {
     /// The number of the first rule that means a model.
     #[must_use]
     pub fn number_of(&self, model: &[u8]) -> usize {
-        let first = self.0.iter().position(|rule| rule.name.matches(model));
+        let first = self.rules.iter().position(|rule| rule.name.matches(model));
         // The last one means all.
-        first.unwrap_or(self.0.len() - 1)
+        first.unwrap_or(self.rules.len() - 1)
     }
 
     /// The rule of that number.
     #[must_use]
     pub fn rule(&self, number: usize) -> &Model {
-        &self.0[number.min(self.0.len() - 1)]
+        &self.rules[number.min(self.rules.len() - 1)]
     }
 
     /// All of them in order.
     pub fn iter(&self) -> impl Iterator<Item = &Model> {
-        self.0.iter()
+        self.rules.iter()
     }
 }
 

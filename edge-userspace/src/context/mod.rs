@@ -1,14 +1,23 @@
 //! Where a conversation's next turn belongs: what identifies its prefix, and what is known of
 //! that prefix.
 //!
-//! [`identity`] says whose prefix it is and which, [`slots`] remembers where it went and what
-//! it counted, [`hints`] how its answers began. Not here: how a body is read ([`crate::prompt`]), and which upstream is chosen
+//! [`canonical`] reads what a prefix is, [`chain`] names each prefix of a request by a
+//! [`secret`], [`identity`] says whose it is and which, [`slots`] remembers where it went and
+//! what it counted, [`hints`] how its answers began; [`wire`] is the name that a client may
+//! send. Not here: how a body is read ([`crate::prompt`]), and which upstream is chosen
 //! ([`crate::upstream`]).
 
+pub mod canonical;
+pub mod chain;
+mod hash;
 pub mod hints;
 pub mod identity;
 pub mod preheat;
+pub mod secret;
 pub mod slots;
+pub mod wire;
 
+pub use chain::{Boundary, Chain, Owner};
 pub use identity::{ContextId, Fingerprint, Key, Tenant};
+pub use secret::Secret;
 pub use slots::{Entry, Slots};

@@ -6,7 +6,7 @@
 //! first choice's content. Nothing else is kept of the response.
 
 use super::json::{Reader, Visit};
-use super::reading::Learn;
+use super::learn::Learn;
 use crate::context::hints::MOST_BYTES;
 
 /// What an event stream may say before all is known; of a longer one no more is learnt.

@@ -47,6 +47,12 @@ pub(super) struct Rules {
 }
 
 impl Rules {
+    /// A number for the rule by which a model's requests are counted, and for what it says.
+    pub(super) fn number(&self, model: &[u8]) -> u64 {
+        let rule = self.models.number_of(model) as u64;
+        self.models.generation() << 16 | rule
+    }
+
     pub(super) fn method(&self, model: &[u8]) -> Method {
         match &self.models.rule(self.models.number_of(model)).tokenizer {
             Tokenizer::Vocabulary(vocabulary) => Method::Exact(self.counters.of(vocabulary)),

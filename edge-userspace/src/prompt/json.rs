@@ -175,6 +175,12 @@ impl Reader {
         })
     }
 
+    /// Hands out what was read of an open string and kept to go out with more of it. Another
+    /// one may listen from here on.
+    pub fn flush(&mut self, visit: &mut impl Visit) {
+        self.strings.flush(visit);
+    }
+
     /// The text is over.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! The model may be named after the texts, as the official SDKs do. Until it is known a number
 //! decides below which no vocabulary can be; then the body, which is held anyhow, is read once
-//! more, and its texts are counted by the model's own way.
+//! more, and its texts are counted by the model's own way. Of a conversation whose prefixes are
+//! named the texts are counted at its end too: what is remembered of a prefix need not be.
 
 use super::calibration::Calibration;
 use super::count::{Count, Kind, Parts};
@@ -10,9 +11,15 @@ use super::counters::{Counters, Rules};
 use super::decode::{self, Decoder, Encoding};
 use super::guard::{Limits, TooLong};
 use super::json::{self, Reader};
+use super::learn::Learn;
+use super::listen::Both;
+use super::prefixes::{self, Prefixes};
 use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
+use crate::context::canonical::Canonical;
+use crate::context::wire::Computed;
+use crate::context::{Chain, Owner, Secret};
 use bytes::{Buf as _, Bytes, BytesMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +46,14 @@ pub struct Reading {
     unread: Bytes,
     reader: Reader,
     walk: Walk,
+    /// Hears each part of the body once.
+    canonical: Option<Box<Canonical>>,
+    /// Prefixes are named.
+    is_chained: bool,
+    /// What has been heard already is read again.
+    repeats: bool,
+    /// How many messages with what comes before them are known, and their tokens.
+    known: Option<(u64, u64)>,
     held: Vec<Bytes>,
     /// Small pieces after those.
     together: BytesMut,
@@ -79,45 +94,8 @@ pub struct Counted {
     pub has_messages: bool,
     /// For the one who hears what the upstream counted.
     pub learn: Option<Learn>,
-}
-
-/// Compares what an upstream counted with the estimate.
-#[derive(Clone)]
-pub struct Learn {
-    calibration: Arc<Calibration>,
-    model: Box<[u8]>,
-    /// The texts, not calibrated.
-    estimated: u64,
-    /// What is around them.
-    framing: u64,
-}
-
-impl Learn {
-    pub(super) fn new(
-        calibration: Arc<Calibration>,
-        model: Box<[u8]>,
-        estimated: u64,
-        framing: u64,
-    ) -> Self {
-        Self {
-            calibration,
-            model,
-            estimated,
-            framing,
-        }
-    }
-
-    /// The upstream counted so many tokens.
-    pub fn observe(&self, actual: u64) {
-        let texts = actual.saturating_sub(self.framing);
-        (self.calibration).observe(&self.model, self.estimated, texts);
-    }
-}
-
-impl std::fmt::Debug for Learn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Learn({} + {})", self.estimated, self.framing)
-    }
+    /// What its prefixes count.
+    pub prefixes: Prefixes,
 }
 
 impl Reading {
@@ -155,6 +133,10 @@ impl Reading {
             unread: Bytes::new(),
             reader: Reader::new(),
             walk: Walk::new(shape, None, unknown, resolve),
+            canonical: None,
+            is_chained: false,
+            repeats: false,
+            known: None,
             held: Vec::new(),
             together: BytesMut::new(),
             held_bytes: 0,
@@ -170,6 +152,24 @@ impl Reading {
         self.encoding = encoding;
         self.most_bytes = most_bytes;
         self.decoder = Decoder::new(encoding, most_bytes);
+        self
+    }
+
+    /// Its prefixes are named, by that secret.
+    #[must_use]
+    pub fn chained(mut self, secret: &Secret) -> Self {
+        self.is_chained = true;
+        self.walk.waits = true;
+        (self.canonical).get_or_insert_with(|| Box::new(Canonical::new(self.shape, secret)));
+        self
+    }
+
+    /// The fingerprint that a client may have sent is computed.
+    #[must_use]
+    pub fn with_wire_form(mut self, secret: &Secret) -> Self {
+        (self.canonical)
+            .get_or_insert_with(|| Box::new(Canonical::new(self.shape, secret)))
+            .add_wire();
         self
     }
 
@@ -210,14 +210,20 @@ impl Reading {
             if self.walk.model.is_some()
                 && self.walk.tally.is_bound()
                 && self.held_bytes <= AGAIN_BYTES
+                && !self.waits()
             {
                 self.begin_again();
                 return self.read_on();
             }
             return Ok(true);
         }
+        let Some(texts) = self.texts() else {
+            // What was said of a prefix cannot be.
+            self.known = None;
+            self.begin_again();
+            return Ok(false);
+        };
         let rule = self.rule();
-        let texts = self.walk.tally.texts();
         let count = self.count(rule, &texts);
         let is_estimate = count.kind == Kind::Estimate;
         (self.limits)
@@ -236,7 +242,8 @@ impl Reading {
             let texts = self.walk.tally.texts();
             (self.count(rule, &texts), texts)
         });
-        let seen = &self.walk.seen;
+        let framing = rule.framing;
+        let seen = self.walk.seen;
         let model: Box<[u8]> = self.walk.model.clone().unwrap_or_default().into();
         let is_learnt = matches!(rule.tokenizer, Tokenizer::Estimate(_));
         // Of a picture it is not known what it counted, so nothing is learnt beside one.
@@ -253,8 +260,37 @@ impl Reading {
             model,
             has_messages: seen.has_messages,
             learn,
+            prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
         };
         (counted, self.held)
+    }
+
+    /// The names of the prefixes of a body that is whole, if they were asked for and it has
+    /// any.
+    #[must_use]
+    pub fn chain(&self, secret: &Secret, owner: Owner) -> Option<Chain> {
+        let canonical = self.canonical.as_ref().filter(|_| self.is_chained)?;
+        let model = self.walk.model.as_deref().unwrap_or_default();
+        Chain::of(canonical, secret, owner, self.rules.number(model))
+    }
+
+    /// The fingerprint of a body that is whole, once, if it was asked for.
+    #[must_use]
+    pub fn wire_form(&mut self) -> Option<Computed> {
+        self.canonical.as_mut()?.wire_form()
+    }
+
+    /// So many messages, with all that is no message, come to so many tokens, the request's own
+    /// framing apart, as [`Prefixes::tokens`] says it. To be told when the body is whole and
+    /// before the next [`Reading::go_on`], of a prefix that counts exactly what the one did
+    /// that it is known of. Whether anything is saved by it.
+    pub fn know(&mut self, messages: u64, tokens: u64) -> bool {
+        let begins = self.again == Some(0) && self.walk.tally.is_exact();
+        if begins {
+            self.known = Some((messages, tokens));
+            self.walk.known = Some(messages);
+        }
+        begins
     }
 
     /// What decoding holds in memory now, bytes.
@@ -275,9 +311,12 @@ impl Reading {
             };
             let Some(piece) = self.held.get(at) else {
                 self.again = None;
-                // In the middle of the body this is for later.
                 if self.is_whole {
                     self.end()?;
+                } else {
+                    // What follows is new to everybody.
+                    self.reader.flush(&mut self.walk);
+                    self.repeats = false;
                 }
                 return Ok(true);
             };
@@ -314,9 +353,14 @@ impl Reading {
     }
 
     fn read_decoded(&mut self, text: &[u8]) -> Result<(), Refusal> {
-        (self.reader)
-            .push(text, &mut self.walk)
-            .map_err(Refusal::Json)?;
+        let read = match self.canonical.as_deref_mut().filter(|_| !self.repeats) {
+            None => self.reader.push(text, &mut self.walk),
+            Some(canonical) => {
+                let mut both = Both(&mut self.walk, canonical);
+                self.reader.push(text, &mut both)
+            }
+        };
+        read.map_err(Refusal::Json)?;
         self.check()
     }
 
@@ -331,7 +375,11 @@ impl Reading {
                 self.read_decoded(decoded)?;
             }
         }
-        self.reader.finish(&mut self.walk).map_err(Refusal::Json)
+        let finished = match self.canonical.as_deref_mut().filter(|_| !self.repeats) {
+            None => self.reader.finish(&mut self.walk),
+            Some(canonical) => self.reader.finish(&mut Both(&mut self.walk, canonical)),
+        };
+        finished.map_err(Refusal::Json)
     }
 
     /// Whether what has come so far is too long already.
@@ -345,6 +393,10 @@ impl Reading {
         }
         let rule = self.rule();
         if self.limits.is_none() && rule.context_tokens.is_none() {
+            return Ok(());
+        }
+        // What is known is counted at the end.
+        if self.known.is_some() {
             return Ok(());
         }
         let is_estimate = self.is_estimate(rule);
@@ -382,12 +434,39 @@ impl Reading {
 
     fn begin_again(&mut self) {
         self.put_together();
+        if let Some(canonical) = self.canonical.as_deref_mut().filter(|_| !self.repeats) {
+            // It has to hear on from here.
+            self.reader.flush(canonical);
+        }
+        self.repeats = true;
         // Without a name it is nobody's model, for which there is a rule too.
         let model = Some(self.walk.model.take().unwrap_or_default());
         self.walk = Walk::new(self.shape, model, Method::Later, Rc::clone(&self.resolve));
         self.reader = Reader::new();
         self.decoder = Decoder::new(self.encoding, self.most_bytes);
         self.again = Some(0);
+    }
+
+    /// Whether texts are not counted before all have come.
+    fn waits(&self) -> bool {
+        self.is_chained && matches!(self.rule().tokenizer, Tokenizer::Vocabulary(_))
+    }
+
+    /// All texts; none when what is said to be known cannot be so.
+    fn texts(&self) -> Option<Texts> {
+        let Some((messages, tokens)) = self.known else {
+            return Some(self.walk.tally.texts());
+        };
+        let others = self.beside_texts(self.rule(), messages)?;
+        let known = tokens.checked_sub(others)?;
+        Some(self.walk.tally.texts_with(known))
+    }
+
+    /// What a prefix comes to but for its texts.
+    fn beside_texts(&self, rule: &Model, messages: u64) -> Option<u64> {
+        let (mark, seen) = (self.walk.marks.after(messages)?, &self.walk.seen);
+        let outside = seen.pictures[1] - self.walk.marks.last().pictures;
+        Some(outside + mark.pictures + prefixes::framing(&rule.framing, seen, messages, mark.names))
     }
 
     fn rule(&self) -> &Model {
@@ -400,11 +479,7 @@ impl Reading {
         if !seen.has_messages {
             return 0;
         }
-        let tools = if seen.tools > 0 { framing.tools } else { 0 };
-        framing.per_request
-            + framing.per_message * seen.messages
-            + framing.per_name * seen.names
-            + tools
+        framing.per_request + prefixes::framing(framing, seen, seen.messages, seen.names)
     }
 
     fn is_estimate(&self, rule: &Model) -> bool {

@@ -44,6 +44,10 @@ pub(super) struct Tally {
     doubtful: Option<Whole>,
     /// Whether there has been a text.
     touched: bool,
+    /// Bytes of texts, by part.
+    bytes: [u64; PARTS],
+    /// Bytes of JSON whose tokens are known.
+    known_json_bytes: u64,
 }
 
 const PARTS: usize = Part::ALL.len();
@@ -81,6 +85,8 @@ enum Kind {
     Shared(usize),
     /// Not looked at.
     Nothing,
+    /// Its tokens are known.
+    Known,
 }
 
 /// What has been counted.
@@ -107,12 +113,19 @@ impl Tally {
             features: std::array::from_fn(|_| None),
             doubtful: None,
             touched: false,
+            bytes: [0; PARTS],
+            known_json_bytes: 0,
         }
     }
 
     /// Whether the texts are not counted by the model's way.
     pub(super) fn is_bound(&self) -> bool {
         matches!(self.method, Method::Bound | Method::Later)
+    }
+
+    /// Whether each text's tokens are its own, whatever is around it.
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self.method, Method::Exact(_))
     }
 
     pub(super) fn is_touched(&self) -> bool {
@@ -136,8 +149,39 @@ impl Tally {
         self.open = Some(Open { part, sort, text });
     }
 
+    /// One begins whose tokens are known.
+    pub(super) fn begin_known(&mut self, part: Part, sort: Sort) {
+        self.touched = true;
+        self.open = Some(Open {
+            part,
+            sort,
+            text: Kind::Known,
+        });
+    }
+
+    /// Bytes of texts so far, of one part.
+    pub(super) fn bytes(&self, part: Part) -> u64 {
+        self.bytes[part as usize]
+    }
+
+    /// Bytes of all texts so far.
+    pub(super) fn all_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Tokens of whole texts so far, of one part, where they are counted exactly.
+    pub(super) fn tokens(&self, part: Part) -> u64 {
+        self.tokens[part as usize]
+    }
+
     /// It goes on.
     pub(super) fn push(&mut self, piece: &[u8]) {
+        if let Some(open) = &self.open {
+            self.bytes[open.part as usize] += piece.len() as u64;
+            if matches!(open.text, Kind::Known) && open.sort == Sort::Json {
+                self.known_json_bytes += piece.len() as u64;
+            }
+        }
         match (self.open.as_mut().map(|open| &mut open.text), &self.method) {
             (Some(Kind::Text(text)), Method::Exact(counter)) => {
                 text.push(&mut counter.borrow_mut(), piece);
@@ -148,7 +192,7 @@ impl Tally {
                     scan.push(piece);
                 }
             }
-            (Some(Kind::Text(_) | Kind::Nothing) | None, _) => {}
+            (Some(Kind::Text(_) | Kind::Nothing | Kind::Known) | None, _) => {}
         }
     }
 
@@ -177,7 +221,7 @@ impl Tally {
                 self.scanned += 1;
                 return;
             }
-            (Kind::Text(_) | Kind::Nothing, _) => return,
+            (Kind::Text(_) | Kind::Nothing | Kind::Known, _) => return,
         }
         match open.sort {
             Sort::Plain => self.add(whole),
@@ -232,6 +276,18 @@ impl Tally {
             },
             (Method::Exact(_) | Method::Later, _) => whole,
         }
+    }
+
+    /// All texts, when none is open; those whose tokens are known come to `known`.
+    pub(super) fn texts_with(&self, known: u64) -> Texts {
+        let mut texts = self.texts();
+        // Of these it is not remembered how much is JSON: no byte is more than a token.
+        let written = self.known_json_bytes.min(known).div_ceil(2);
+        texts.parts[Part::Messages as usize] += known;
+        texts.tokens += known;
+        texts.low += known - written;
+        texts.high += known + written;
+        texts
     }
 
     /// All texts, when none is open.

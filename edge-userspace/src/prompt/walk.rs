@@ -1,15 +1,18 @@
 //! Walks through a request while it is read, and gives each value to whom it belongs.
 
+mod marks;
 mod media;
 mod short;
 
 use super::image::{Media, Probe};
 use super::json::{Duplicate, Literal, Visit};
-use super::place::{Meaning, Place, Use};
+use super::place::{Meaning, Part, Place, Use};
 use super::tally::{Method, Sort, Tally};
 use super::{chat, messages};
 use short::Short;
 use std::rc::Rc;
+
+pub(super) use marks::Marks;
 
 /// Longest model name that is looked at, bytes; a longer one is nobody's.
 const MAX_MODEL_BYTES: usize = 256;
@@ -63,6 +66,11 @@ pub(super) struct Walk {
     /// level.
     commas: u128,
     json_depth: u32,
+    pub(super) marks: Marks,
+    /// The tokens of so many messages, and of what comes before them, are known.
+    pub(super) known: Option<u64>,
+    /// Texts are counted when all have come: some may be known by then.
+    pub(super) waits: bool,
 }
 
 /// What there is besides texts.
@@ -135,6 +143,9 @@ impl Walk {
             data_bytes: 0,
             commas: 0,
             json_depth: 0,
+            marks: Marks::default(),
+            known: None,
+            waits: false,
         }
     }
 
@@ -165,7 +176,10 @@ impl Walk {
         };
         match place {
             Place::Messages => self.seen.has_messages = true,
-            Place::Message => self.seen.messages += 1,
+            Place::Message => {
+                self.seen.messages += 1;
+                self.marks.begin(&self.seen);
+            }
             Place::Tool => self.seen.tools += 1,
             Place::Block(_) => self.blocks.push(Block::default()),
             Place::Source(_) => {
@@ -180,7 +194,7 @@ impl Walk {
                 self.seen.estimated = true;
                 self.json_depth = 1;
                 self.commas = 0;
-                self.tally.begin(part, Sort::Json);
+                self.begin_text(part, Sort::Json);
                 self.json_mark(if is_object { b"{" } else { b"[" });
             }
             _ => {}
@@ -201,6 +215,7 @@ impl Walk {
             self.tally.end();
         }
         match self.places.pop() {
+            Some(Place::Message) => self.marks.end(&self.seen, &self.tally),
             Some(Place::Block(_)) => self.end_block(),
             Some(Place::Source(_)) => self.end_source(),
             Some(Place::Picture) => self.end_picture(),
@@ -209,13 +224,22 @@ impl Walk {
         self.key.clear();
     }
 
+    fn begin_text(&mut self, part: Part, sort: Sort) {
+        match self.known {
+            Some(messages) if part != Part::Messages || self.seen.messages <= messages => {
+                self.tally.begin_known(part, sort);
+            }
+            _ => self.tally.begin(part, sort),
+        }
+    }
+
     fn begin_use(&mut self, used: Use) {
         match used {
             Use::Text(part) | Use::Name(part) => {
                 if matches!(used, Use::Name(_)) {
                     self.seen.names += 1;
                 }
-                self.tally.begin(part, Sort::Plain);
+                self.begin_text(part, Sort::Plain);
             }
             Use::Data(part) => {
                 self.probe = Probe::default();
@@ -224,8 +248,8 @@ impl Walk {
                 self.tally.settle(true);
                 match self.source() {
                     Some(true) => {}
-                    Some(false) => self.tally.begin(part, Sort::Plain),
-                    None => self.tally.begin(part, Sort::Doubtful),
+                    Some(false) => self.begin_text(part, Sort::Plain),
+                    None => self.begin_text(part, Sort::Doubtful),
                 }
             }
             Use::PictureUrl => {
@@ -299,7 +323,10 @@ impl Walk {
         let model = self.model_bytes.bytes().to_vec();
         let nothing_yet = !self.tally.is_touched() && self.seen.pictures == [0; 3];
         if self.tally.is_bound() && nothing_yet {
-            self.tally = Tally::new((self.resolve)(&model));
+            let tally = Tally::new((self.resolve)(&model));
+            if !(self.waits && tally.is_exact()) {
+                self.tally = tally;
+            }
         }
         self.model = Some(model);
     }
@@ -330,7 +357,7 @@ impl Walk {
             && let Some(&Place::Json(part)) = self.places.last()
         {
             self.tally.end();
-            self.tally.begin(part, Sort::Json);
+            self.begin_text(part, Sort::Json);
         }
     }
 }

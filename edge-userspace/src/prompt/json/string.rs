@@ -252,7 +252,7 @@ impl Strings {
         self.gathered.extend_from_slice(piece);
     }
 
-    fn flush(&mut self, visit: &mut impl Visit) {
+    pub(super) fn flush(&mut self, visit: &mut impl Visit) {
         if !self.gathered.is_empty() {
             visit.string(&self.gathered);
             self.gathered.clear();

@@ -1,0 +1,63 @@
+//! Two who listen to one reading.
+
+use super::json::{Duplicate, Literal, Visit};
+
+/// Tells both, the first one first.
+pub(super) struct Both<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
+
+impl<A: Visit, B: Visit> Visit for Both<'_, A, B> {
+    fn begin_object(&mut self) {
+        self.0.begin_object();
+        self.1.begin_object();
+    }
+
+    fn end_object(&mut self) {
+        self.0.end_object();
+        self.1.end_object();
+    }
+
+    fn begin_array(&mut self) {
+        self.0.begin_array();
+        self.1.begin_array();
+    }
+
+    fn end_array(&mut self) {
+        self.0.end_array();
+        self.1.end_array();
+    }
+
+    fn begin_string(&mut self, is_key: bool) {
+        self.0.begin_string(is_key);
+        self.1.begin_string(is_key);
+    }
+
+    fn string(&mut self, piece: &[u8]) {
+        self.0.string(piece);
+        self.1.string(piece);
+    }
+
+    fn end_string(&mut self) -> Result<(), Duplicate> {
+        self.0.end_string()?;
+        self.1.end_string()
+    }
+
+    fn begin_number(&mut self) {
+        self.0.begin_number();
+        self.1.begin_number();
+    }
+
+    fn number(&mut self, piece: &[u8]) {
+        self.0.number(piece);
+        self.1.number(piece);
+    }
+
+    fn end_number(&mut self) {
+        self.0.end_number();
+        self.1.end_number();
+    }
+
+    fn literal(&mut self, literal: Literal) {
+        self.0.literal(literal);
+        self.1.literal(literal);
+    }
+}
