@@ -203,6 +203,8 @@ fn metrics_show_keys_and_kernel_beside_the_data_path() {
         "edge_open_connections 0",
         "edge_held_body_bytes 0",
         "edge_held_body_bytes_capacity 1048576",
+        "edge_decoding_bytes 0",
+        "edge_decoding_bytes_capacity 524288",
         "edge_calibration_factor{model=\"claude-\\\"x\\\"\"} 1.0",
         "edge_calibration_answers_total{model=\"claude-\\\"x\\\"\"} 1",
         "edge_calibration_models_capacity 2",

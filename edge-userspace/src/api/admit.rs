@@ -4,7 +4,9 @@ use super::Api;
 use super::error::ApiError;
 use super::route::Route;
 use crate::prompt::decode::{self, Encoding};
-use crate::prompt::{Count, Counted, Held, Limits, Reading, Refusal, Shape, TooLong, Whose};
+use crate::prompt::{
+    Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
+};
 use crate::session::Session;
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
@@ -35,6 +37,8 @@ pub(super) enum Refused {
     NoRoom,
     /// It needs more than all the room that there is.
     NeverFits,
+    /// Decoding it needs more than all the room that there is for that.
+    NeverDecoded,
 }
 
 impl Route {
@@ -103,9 +107,9 @@ impl Api {
         spent: &mut Duration,
     ) -> Result<(), Refused> {
         let mut left_bytes = self.settings.max_body_bytes;
-        // What decoding needs is given back when the body has been read.
-        let mut decoding = self.prompts.room().hold();
-        take(&mut decoding, reading.decoder_bytes())?;
+        // Given back when the body has been read.
+        let mut decoding = Decoding::new(&self.prompts);
+        decoding.grow(reading)?;
         loop {
             let frame = tokio::time::timeout(CLIENT_SILENCE, body.frame()).await;
             let frame = frame.map_err(|_| Refused::Body(Fault::ClientSilent))?;
@@ -126,10 +130,7 @@ impl Api {
             if !pushed.map_err(Refused::Content)? {
                 go_on(reading, spent).await?;
             }
-            let grown = (reading.decoder_bytes() as u64).saturating_sub(decoding.bytes());
-            if grown > 0 {
-                take(&mut decoding, grown as usize)?;
-            }
+            decoding.grow(reading)?;
         }
         let begun = Instant::now();
         let finished = reading.finish();
@@ -146,6 +147,12 @@ impl Api {
                 return self.too_large();
             }
             Refused::NeverFits => return self.needs_more_than_all_room(),
+            Refused::NeverDecoded => {
+                return ApiError::request_too_large(format!(
+                    "Decoding the request's body needs more memory than the {} bytes that this node has for it; send it with a smaller window, or as it is",
+                    self.prompts.decoding().most_bytes()
+                ));
+            }
             Refused::Content(Refusal::Decoding(decode::Error::Broken(encoding))) => (
                 PromptRefusal::Json,
                 ApiError::invalid_request(not_encoded(*encoding)),
@@ -178,6 +185,35 @@ fn take(held: &mut Held, bytes: usize) -> Result<(), Refused> {
         Err(Refused::NeverFits)
     } else {
         Err(Refused::NoRoom)
+    }
+}
+
+/// What decoding a body takes, of all room and of its own part of that.
+struct Decoding {
+    of_all: Held,
+    of_part: Held,
+}
+
+impl Decoding {
+    fn new(prompts: &Prompts) -> Self {
+        Self {
+            of_all: prompts.room().hold(),
+            of_part: prompts.decoding().hold(),
+        }
+    }
+
+    /// Takes what the decoder has grown by.
+    fn grow(&mut self, reading: &Reading) -> Result<(), Refused> {
+        let needed = reading.decoder_bytes() as u64;
+        let grown = needed.saturating_sub(self.of_part.bytes());
+        if grown == 0 {
+            return Ok(());
+        }
+        match take(&mut self.of_part, grown as usize) {
+            Err(Refused::NeverFits) => Err(Refused::NeverDecoded),
+            Ok(()) => take(&mut self.of_all, grown as usize),
+            other => other,
+        }
     }
 }
 

@@ -206,4 +206,35 @@ mod tests {
             assert_eq!(decode(encoding, &body, 7, 100), broken);
         }
     }
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(300))]
+
+        /// A damaged body is refused, or decodes to what it was: some bits say nothing.
+        #[test]
+        fn no_flipped_bit_passes_as_another_text(at in 0_usize..1000, bit in 0..8_u32, size in 1_usize..50) {
+            let text = "some text, some more text, and others. ".repeat(20);
+            for encoding in ENCODINGS {
+                let mut body = encode(encoding, text.as_bytes());
+                let at = at % body.len();
+                body[at] ^= 1 << bit;
+                let decoded = decode(encoding, &body, size, 1 << 20);
+                proptest::prop_assert!(decoded.is_err() || decoded.as_deref() == Ok(text.as_bytes()));
+            }
+        }
+
+        /// Nor does noise pass, or panic, or give more than it may.
+        #[test]
+        fn noise_is_refused(mut noise in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), begin in 0..3) {
+            for encoding in ENCODINGS {
+                if begin == 1 {
+                    noise.splice(0..0, [0x28, 0xb5, 0x2f, 0xfd]);
+                } else if begin == 2 {
+                    noise.splice(0..0, [0x1f, 0x8b, 8, 0]);
+                }
+                if let Ok(decoded) = decode(encoding, &noise, 7, 10_000) {
+                    proptest::prop_assert!(decoded.len() <= 10_000);
+                }
+            }
+        }
+    }
 }

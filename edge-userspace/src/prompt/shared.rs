@@ -15,6 +15,7 @@ pub struct Prompts {
     max_tokens: AtomicU64,
     calibration: Arc<Calibration>,
     room: Arc<Room>,
+    decoding: Arc<Room>,
 }
 
 impl Prompts {
@@ -27,6 +28,7 @@ impl Prompts {
             max_tokens: AtomicU64::new(config.max_tokens),
             calibration: Arc::new(Calibration::new(config.calibrated_models, file)),
             room: Room::new(config.max_held_bytes),
+            decoding: Room::new(config.max_held_bytes / 2),
         }
     }
 
@@ -59,9 +61,16 @@ impl Prompts {
         &self.calibration
     }
 
-    /// Room for bodies.
+    /// Room for bodies, and for what decoding them takes.
     #[must_use]
     pub fn room(&self) -> &Arc<Room> {
         &self.room
+    }
+
+    /// The part of it that decoding may take, half: a few bytes of a zstd body ask for megabytes,
+    /// and bodies that are not encoded must not want for it.
+    #[must_use]
+    pub fn decoding(&self) -> &Arc<Room> {
+        &self.decoding
     }
 }

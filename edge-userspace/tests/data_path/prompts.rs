@@ -343,7 +343,12 @@ async fn a_body_that_could_never_fit_is_too_large() {
     assert!(body.len() < 1 << 20 && text.len() > 2 << 20);
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
     let ask = chat(0).body(body).with("content-encoding", "zstd");
-    too_large(&client.ask(ask).await.unwrap());
+    let answer = client.ask(ask).await.unwrap();
+    answer.is_error(
+        413,
+        "request_too_large",
+        "Decoding the request's body needs more memory than the 524288 bytes",
+    );
     serves_on(&mut client).await;
     until("the room back", || world.prompts.room().bytes() == 0).await;
     assert_eq!(world.metrics.prompt_refusals.get(PromptRefusal::NoRoom), 0);
@@ -375,6 +380,45 @@ async fn bodies_that_find_no_room_are_told_to_come_again() {
     assert_eq!(response.status(), 200);
     until("room again", || world.prompts.room().bytes() == 0).await;
     assert_eq!(other.ask(large()).await.unwrap().status, 200);
+}
+
+/// A few bytes of a zstd body ask for megabytes: who sends many such ones and waits takes no
+/// room from bodies that are not encoded.
+#[tokio::test]
+async fn decoders_take_half_of_the_room_at_most() {
+    let world = World::with(Wishes {
+        config: |config| config.prompt.max_held_bytes = 12 << 20,
+        ..Wishes::default()
+    });
+    let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
+    let begin = Bytes::from(zstd(text.as_bytes())[..64].to_vec());
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let mut waiting = Vec::new();
+    for n in 1..=2 {
+        let (send, body) = pieces();
+        let ask = chat(0).with("content-encoding", "zstd").streamed(body);
+        waiting.push((tokio::spawn(client.begin(ask)), send.clone()));
+        send.send(begin.clone()).await.unwrap();
+        until("its window is counted", || {
+            world.prompts.decoding().bytes() > n * (2 << 20)
+        })
+        .await;
+    }
+    let ask = |body: Vec<u8>| Ask::message(ALICE).body(body);
+    let encoded = ask(zstd(text.as_bytes())).with("content-encoding", "zstd");
+    let answer = client.ask(encoded).await.unwrap();
+    answer.is_error(529, "overloaded_error", "This node has no room");
+    let plain = ask([&vec![b' '; 5 << 20][..], b"{}"].concat());
+    assert_eq!(client.ask(plain).await.unwrap().status, 200);
+    for (answer, send) in waiting {
+        drop(send);
+        let response = soon("the answer", answer).await.unwrap().unwrap();
+        assert_eq!(response.status(), 400, "the body broke off");
+    }
+    until("the room back", || {
+        world.prompts.decoding().bytes() == 0 && world.prompts.room().bytes() == 0
+    })
+    .await;
 }
 
 /// A body in many small pieces costs little more than its bytes, and arrives as it was.

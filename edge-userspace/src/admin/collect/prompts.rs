@@ -19,6 +19,16 @@ pub(super) fn prompts(prompts: &Prompts, families: &mut Families<'_>) -> fmt::Re
         "Most of them.",
         room.most_bytes(),
     )?;
+    families.gauge(
+        "decoding_bytes",
+        "Bytes of memory that decoding request bodies takes; they are held bytes too.",
+        prompts.decoding().bytes(),
+    )?;
+    families.gauge(
+        "decoding_bytes_capacity",
+        "Most of them.",
+        prompts.decoding().most_bytes(),
+    )?;
     let calibration = prompts.calibration();
     let learnt = calibration.learnt();
     {
