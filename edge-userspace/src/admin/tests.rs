@@ -33,6 +33,7 @@ fn upstreams() -> Arc<Upstreams> {
         cache_saving_percent: 90,
         cache_patience_percent: 400,
         running_percent: 10,
+        failure_counts_for: PATIENCE,
         eject_after: 3,
         eject_for: PATIENCE,
         eject_at_most: PATIENCE,

@@ -1,8 +1,10 @@
 //! `edge check`.
 
+mod upstreams;
+
 use super::output::{Failure, Outcome, print, print_json};
 use crate::charges;
-use crate::config::{self, Attach, Credential, SecretSource, Upstream};
+use crate::config::{self, Attach};
 use crate::keys::Keyring;
 use crate::keys::store::{self, follow::Follower};
 use crate::prompt::calibration;
@@ -269,48 +271,6 @@ fn prompts(config: &config::Config) -> Vec<String> {
     lines
 }
 
-/// Where requests go, and how one of several is chosen.
-fn upstreams(config: &config::Config) -> Vec<String> {
-    let show = config::values::show_duration;
-    let credential = |upstream: &Upstream| match &upstream.credential {
-        Credential::Pass => "the client's credential is passed on".to_owned(),
-        Credential::Replace { header, from } => match from {
-            SecretSource::File(path) => format!("{header} is set from {}", path.display()),
-            SecretSource::Environment(name) => format!("{header} is set from ${name}"),
-        },
-    };
-    if let [one] = &config.upstreams[..]
-        && one.models.is_empty()
-    {
-        return vec![format!("upstream {}; {}", one.url(), credential(one))];
-    }
-    let choice = &config.choice;
-    let mut lines = vec![format!(
-        "upstreams: a request goes to where its beginning is cached, and waits there up to {} % of what that saves, else to the less busy of two; one that {} connects in a row fail to gets none for {} to {}:",
-        choice.cache_patience_percent,
-        choice.eject_after,
-        show(choice.eject_for),
-        show(choice.eject_at_most),
-    )];
-    lines.extend(config.upstreams.iter().map(|upstream| {
-        let models = match &upstream.models[..] {
-            [] => "every model".to_owned(),
-            models => listed(models),
-        };
-        format!(
-            "  {} {}: {models}; {} tokens a second; {}",
-            upstream.name,
-            upstream.url(),
-            upstream.prefill_tokens_per_second,
-            credential(upstream),
-        )
-    }));
-    if (config.upstreams.iter()).all(|upstream| !upstream.models.is_empty()) {
-        lines.push("  any other model is a 404".to_owned());
-    }
-    lines
-}
-
 fn listed<T: ToString>(items: &[T]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.join(", ")
@@ -386,7 +346,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
             show(config.listen.drain_timeout),
         ),
     ];
-    lines.extend(upstreams(config));
+    lines.extend(upstreams::upstreams(config));
     lines.extend(proxy_protocol(config));
     lines.extend(client_rules(config));
     lines.extend(prompts(config));

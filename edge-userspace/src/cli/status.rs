@@ -297,12 +297,13 @@ fn for_people(status: &Value) -> String {
         line(
             "upstream",
             format!(
-                "{} {}: {state}; {} requests, {} tokens, {} of them waiting; {} connects, {} failed",
+                "{} {}: {state}; {} requests, {} tokens, {} of them waiting; {} failed; {} connects, {} failed",
                 upstream["name"].as_str().unwrap_or("?"),
                 upstream["url"].as_str().unwrap_or("?"),
                 number(&upstream["requests"]),
                 number(&upstream["tokens"]),
                 number(&upstream["waiting_tokens"]),
+                number(&upstream["failed"]),
                 number(&upstream["connects"]),
                 number(&upstream["connect_failures"]),
             ),

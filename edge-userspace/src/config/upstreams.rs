@@ -21,7 +21,7 @@ pub const MAX_UPSTREAMS: usize = 64;
 /// The list's field.
 const UPSTREAMS: &str = "upstreams";
 /// The name of the one that `[upstream]` is.
-const ONLY: &str = "upstream";
+const ONLY: &str = "default";
 
 /// One place where requests go.
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub struct Choice {
     /// What a token of a running request costs a new one, per cent of one that waits to be
     /// read. Default 10.
     pub running_percent: u32,
+    /// How long a request that an upstream failed counts as if it ran there. Default 5 s.
+    pub failure_counts_for: Duration,
     /// Connects in a row that must fail before an upstream is ejected. Default 3.
     pub eject_after: u32,
     /// How long it is ejected at first. Default 1 s.
@@ -161,6 +163,7 @@ impl Loader<'_, '_> {
             cache_saving_percent: self.integer("upstream.cache_saving_percent") as u32,
             cache_patience_percent: self.integer("upstream.cache_patience_percent") as u32,
             running_percent: self.integer("upstream.running_percent") as u32,
+            failure_counts_for: self.duration("upstream.failure_counts_for"),
             eject_after: self.integer("upstream.eject_after") as u32,
             eject_for: self.duration("upstream.eject_for"),
             eject_at_most: self.duration("upstream.eject_at_most"),

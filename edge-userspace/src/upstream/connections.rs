@@ -97,12 +97,20 @@ impl<B: Sendable> Connections<B> {
             };
             let asked = match asked {
                 Ok(Ok(response)) => {
+                    if response.status().is_server_error() {
+                        picked.failed();
+                    }
                     picked.answered();
                     let answer = |body| Answer::new(body, exchange, &self.pool, picked);
                     return Ok(response.map(answer));
                 }
                 Ok(Err(asked)) => asked,
-                Err(error) => return Err(Failed::new(error, None, picked)),
+                Err(error) => {
+                    if let Error::FirstByte(_) = error {
+                        picked.failed();
+                    }
+                    return Err(Failed::new(error, None, picked));
+                }
             };
             if let Some(fault) = upload.and_then(Upload::fault) {
                 return Err(Failed::new(Error::Body(fault), None, picked));
@@ -111,6 +119,7 @@ impl<B: Sendable> Connections<B> {
             match (reused, asked.unsent.or(repeat)) {
                 (true, Some(again)) => request = again,
                 (_, unsent) => {
+                    picked.failed();
                     return Err(Failed::new(Error::Broken(asked.error), unsent, picked));
                 }
             }

@@ -15,6 +15,7 @@ mod connect;
 mod connections;
 mod ejection;
 mod exchange;
+pub mod failures;
 mod headers;
 mod id;
 mod picked;

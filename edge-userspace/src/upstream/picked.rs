@@ -72,6 +72,11 @@ impl Picked {
         }
     }
 
+    /// The upstream has failed it: with a status from 500 on, or without an answer.
+    pub(super) fn failed(&self) {
+        self.upstreams.failed(self.id, self.wants.input_tokens);
+    }
+
     /// The upstream has not taken a connection for it.
     pub(super) fn connect_failed(&mut self) {
         let is_probe = std::mem::take(&mut self.is_probe);

@@ -4,6 +4,7 @@
 use super::UpstreamId;
 use super::choose::{self, Load, Random, Set, Wants, Why};
 use super::ejection::{Ejection, Standing};
+use super::failures::Failures;
 use super::picked::Picked;
 use super::target::{Target, TargetError};
 use crate::config;
@@ -27,6 +28,8 @@ pub(super) struct Member {
     target: Target,
     pub(super) outstanding: Outstanding,
     pub(super) ejection: Ejection,
+    failures: Failures,
+    failed: AtomicU64,
     connects: AtomicU64,
     connect_failures: AtomicU64,
     picks: [AtomicU64; Why::ALL.len()],
@@ -72,6 +75,8 @@ pub struct Status {
     pub connect_failures: u64,
     /// Times that it was ejected.
     pub ejections: u64,
+    /// Requests that it failed: a status from 500 on, or none.
+    pub failed: u64,
     /// `[reason, count]` of all requests that were given to it.
     pub picks: Vec<(&'static str, u64)>,
 }
@@ -96,6 +101,8 @@ impl Upstreams {
                     target,
                     outstanding: Outstanding::default(),
                     ejection: Ejection::new(choice),
+                    failures: Failures::default(),
+                    failed: AtomicU64::new(0),
                     connects: AtomicU64::new(0),
                     connect_failures: AtomicU64::new(0),
                     picks: Default::default(),
@@ -165,14 +172,21 @@ impl Upstreams {
             patience_percent: self.choice.cache_patience_percent,
             running_percent: self.choice.running_percent,
         };
+        if let [_] = &self.members[..] {
+            // Nothing to choose; also not when it is not there.
+            let id = serving.iter().next()?;
+            let why = match affinity == Some(id) {
+                true => Why::Affinity,
+                false => Why::Only,
+            };
+            return Some(self.picked(id, why, wants, serving));
+        }
         let now_ms = self.now_ms();
-        if self.members.len() > 1
-            && let Some(id) = self.probe(serving, now_ms)
-        {
+        if let Some(id) = self.probe(serving, now_ms) {
             return Some(self.picked(id, Why::Probe, wants, serving));
         }
         let usable = self.usable(serving, now_ms);
-        let loads = |id| self.load(id);
+        let loads = |id| self.load(id, now_ms);
         let (id, why) = choose::choose(&wants, usable, loads, random)?;
         Some(self.picked(id, why, wants, serving))
     }
@@ -185,8 +199,9 @@ impl Upstreams {
             affinity: picked.wants.affinity.filter(|affine| *affine != picked.id),
             ..picked.wants
         };
-        let usable = self.usable(serving, self.now_ms());
-        let (id, _) = choose::choose(&wants, usable, |id| self.load(id), random)?;
+        let now_ms = self.now_ms();
+        let usable = self.usable(serving, now_ms);
+        let (id, _) = choose::choose(&wants, usable, |id| self.load(id, now_ms), random)?;
         Some(self.picked(id, Why::Retry, wants, serving))
     }
 
@@ -240,6 +255,17 @@ impl Upstreams {
         if let Some(act) = self.ejected.get() {
             act(id);
         }
+    }
+
+    /// It has failed a request of so many tokens.
+    pub(super) fn failed(&self, id: UpstreamId, tokens: u32) {
+        let member = self.member(id);
+        member.failed.fetch_add(1, Ordering::Relaxed);
+        (member.failures).add(tokens, self.now_ms(), self.failure_ms());
+    }
+
+    fn failure_ms(&self) -> u64 {
+        u64::try_from(self.choice.failure_counts_for.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(super) fn target(&self, id: UpstreamId) -> &Target {
@@ -304,12 +330,13 @@ impl Upstreams {
         }
     }
 
-    fn load(&self, id: UpstreamId) -> Load {
+    fn load(&self, id: UpstreamId, now_ms: u64) -> Load {
         let member = self.member(id);
         let outstanding = &member.outstanding;
+        let failed = member.failures.tokens(now_ms, self.failure_ms());
         Load {
-            tokens: outstanding.tokens.load(Ordering::Relaxed),
-            waiting_tokens: outstanding.waiting_tokens.load(Ordering::Relaxed),
+            tokens: outstanding.tokens.load(Ordering::Relaxed) + failed,
+            waiting_tokens: outstanding.waiting_tokens.load(Ordering::Relaxed) + failed,
             tokens_per_second: member.config.prefill_tokens_per_second,
         }
     }
@@ -352,6 +379,7 @@ impl Member {
             connects: read(&self.connects),
             connect_failures: read(&self.connect_failures),
             ejections: self.ejection.ejections(),
+            failed: read(&self.failed),
             picks: picks
                 .map(|(why, count)| (why.name(), read(count)))
                 .collect(),

@@ -142,7 +142,7 @@ async fn a_restarted_upstream_fails_no_request() {
 }
 
 /// An upstream by script: what it does with its `n`th connection.
-async fn scripted<F, S>(script: S) -> SocketAddr
+pub(crate) async fn scripted<F, S>(script: S) -> SocketAddr
 where
     S: Fn(u64, TcpStream) -> F + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -159,7 +159,7 @@ where
 }
 
 /// Reads one request, its head and, by content-length, its body.
-async fn read_request(tcp: &mut TcpStream) -> Option<String> {
+pub(crate) async fn read_request(tcp: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -1,4 +1,4 @@
-//! Several upstreams: who gets which request, and what clients notice when one is not there.
+//! Several upstreams: who gets which request, and what of it.
 
 use crate::client::{Answer, Ask, Client, Http};
 use crate::world::{ALICE, Wishes, World, soon, token, until};
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         first_token: Duration::ZERO,
         inter_token: Duration::ZERO,
@@ -22,23 +22,23 @@ fn options() -> Options {
 }
 
 /// An address where nothing listens.
-fn nowhere() -> SocketAddr {
+pub(crate) fn nowhere() -> SocketAddr {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap()
 }
 
 impl World {
-    fn status_of(&self, name: &str) -> Status {
+    pub(crate) fn status_of(&self, name: &str) -> Status {
         let all = self.upstreams.status();
         all.into_iter().find(|one| one.name == name).unwrap()
     }
 
-    async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.connect(Http::H2, Some(token(ALICE))).await
     }
 }
 
-fn picks(status: &Status, why: &str) -> u64 {
+pub(crate) fn picks(status: &Status, why: &str) -> u64 {
     let found = status.picks.iter().find(|(name, _)| *name == why);
     found.unwrap().1
 }
@@ -67,154 +67,6 @@ async fn requests_without_a_cache_spread_over_all() {
     for (name, count) in ["model", "more-0", "more-1"].into_iter().zip(requests) {
         assert_eq!(picks(&world.status_of(name), "balanced"), count);
     }
-}
-
-#[tokio::test]
-async fn one_that_is_not_there_costs_nobody_an_error_and_is_ejected() {
-    let world = World::with(Wishes {
-        more: vec![nowhere()],
-        ..Wishes::default()
-    });
-    for http in Http::BOTH {
-        let mut client = world.connect(http, Some(token(ALICE))).await;
-        for _ in 0..30 {
-            assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
-            assert_eq!(client.ask(Ask::stream(ALICE, 3)).await.unwrap().status, 200);
-        }
-    }
-    assert_eq!(world.model.stats().figures().requests, 120);
-    let dead = world.status_of("more-0");
-    assert_eq!((dead.state, dead.connects), ("ejected", 0));
-    assert!(
-        dead.ejections == 1 && dead.connect_failures >= 3,
-        "{dead:?}"
-    );
-    let alive = world.status_of("model");
-    assert_eq!(alive.state, "serving");
-    assert_eq!(picks(&alive, "retry"), dead.connect_failures);
-}
-
-#[tokio::test]
-async fn one_that_is_killed_under_load_fails_only_what_it_had() {
-    let other = DemoModel::start(options()).unwrap();
-    let world = World::with(Wishes {
-        threads: 2,
-        more: vec![other.address()],
-        ..Wishes::default()
-    });
-    let (killed, was_killed) = tokio::sync::watch::channel(false);
-    let mut asking = Vec::new();
-    for _ in 0..8 {
-        let mut client = world.client().await;
-        let killed = was_killed.clone();
-        asking.push(tokio::spawn(async move {
-            let mut after = 0;
-            while after < 60 {
-                // What is asked from now on cannot have been sent to it before.
-                let is_killed = *killed.borrow();
-                let answer = client.ask(Ask::stream(ALICE, 20)).await;
-                match answer {
-                    Ok(answer) if answer.status == 200 && answer.body.ends_with(STOP) => {}
-                    answer => {
-                        assert!(!is_killed, "asked after it was killed: {answer:?}");
-                        was_there(&answer);
-                    }
-                }
-                after += u32::from(is_killed);
-            }
-        }));
-    }
-    let figures = || other.stats().figures().requests;
-    until("load on both", || figures() > 100).await;
-    let (requests, model) = (figures(), &world.model);
-    let before = model.stats().figures().requests;
-    drop(other);
-    killed.send(true).unwrap();
-    for one in asking {
-        soon("all answers", one).await.unwrap();
-    }
-    assert!(requests > 100 && model.stats().figures().requests >= before + 8 * 60);
-    let dead = world.status_of("more-0");
-    assert_eq!((dead.state, dead.ejections), ("ejected", 1), "{dead:?}");
-}
-
-const STOP: &[u8] = b"data: {\"type\":\"message_stop\"}\n\n";
-
-/// What a request may see that was with an upstream when that was killed.
-fn was_there(answer: &hyper::Result<Answer>) {
-    let Ok(answer) = answer else { return };
-    let text = String::from_utf8_lossy(&answer.body);
-    let broke = text.contains("The upstream broke off");
-    assert!(broke, "{} {text}", answer.status);
-}
-
-#[tokio::test]
-async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
-    let address = nowhere();
-    let world = World::with(Wishes {
-        more: vec![address],
-        config: |config| config.choice.eject_for = Duration::from_millis(100),
-        ..Wishes::default()
-    });
-    let mut client = world.client().await;
-    let of = || world.status_of("more-0");
-    for _ in 0..200 {
-        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
-        if picks(&of(), "probe") >= 2 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let status = of();
-    assert!(picks(&status, "probe") >= 2, "{status:?}");
-    assert_eq!((status.state, status.ejections), ("ejected", 1));
-    let failures = status.connect_failures;
-    assert!(failures < 30, "tried now and then only: {failures}");
-
-    let back = DemoModel::start(Options {
-        listen: address,
-        ..options()
-    })
-    .unwrap();
-    for _ in 0..1000 {
-        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
-        if back.stats().figures().requests > 20 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert!(back.stats().figures().requests > 20);
-    assert_eq!(of().state, "serving");
-}
-
-#[tokio::test]
-async fn when_none_is_there_all_are_tried_and_the_first_to_come_back_serves_at_once() {
-    let addresses = [nowhere(), nowhere(), nowhere()];
-    let world = World::with(Wishes {
-        upstream: Some(addresses[0]),
-        more: addresses[1..].to_vec(),
-        config: |config| config.choice.eject_for = Duration::from_secs(60),
-        ..Wishes::default()
-    });
-    let mut client = world.client().await;
-    for _ in 0..30 {
-        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
-        answer.is_error(500, "api_error", "The upstream could not be reached");
-    }
-    let serving = world.upstreams.status();
-    let serving = serving.iter().filter(|one| one.state == "serving");
-    assert_eq!(serving.count(), 1, "the last one stays");
-    let last = world.upstreams.status();
-    let last = last.iter().position(|one| one.state == "serving").unwrap();
-    let back = DemoModel::start(Options {
-        listen: addresses[last],
-        ..options()
-    })
-    .unwrap();
-    for _ in 0..10 {
-        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
-    }
-    assert_eq!(back.stats().figures().requests, 10);
 }
 
 /// The credential that an upstream saw.

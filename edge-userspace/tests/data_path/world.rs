@@ -318,6 +318,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             cache_saving_percent: 90,
             cache_patience_percent: 400,
             running_percent: 10,
+            failure_counts_for: Duration::from_secs(5),
             eject_after: 3,
             eject_for: Duration::from_secs(1),
             eject_at_most: Duration::from_secs(60),

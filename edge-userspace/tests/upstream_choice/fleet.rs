@@ -7,6 +7,7 @@
 
 use edge_userspace::upstream::UpstreamId;
 use edge_userspace::upstream::choose::{Load, Random, Set, Wants, Why, choose};
+use edge_userspace::upstream::failures::Failures;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -61,6 +62,10 @@ pub(crate) struct Setting {
     pub(crate) running_percent: u32,
     /// Longer for each token that runs there, nanoseconds.
     pub(crate) slower_ns: u64,
+    /// One that fails each request at once.
+    pub(crate) failing: Option<usize>,
+    /// How long a failure counts.
+    pub(crate) failure: Us,
     pub(crate) tokens_per_second: u32,
     pub(crate) cache_tokens: u64,
     pub(crate) answer: Us,
@@ -76,6 +81,8 @@ impl Default for Setting {
             patience_percent: 400,
             running_percent: 10,
             slower_ns: 12_000,
+            failing: None,
+            failure: 5 * SECOND,
             tokens_per_second: 10_000,
             cache_tokens: 4_000_000,
             answer: 3 * SECOND / 2,
@@ -106,6 +113,7 @@ struct Upstream {
     requests: u64,
     tokens: u64,
     waiting_tokens: u64,
+    failures: Failures,
 }
 
 struct Remembered {
@@ -141,6 +149,7 @@ pub(crate) struct Fleet {
     fixed: HashMap<usize, usize>,
     pub(crate) now: Us,
     pub(crate) served: Vec<Served>,
+    pub(crate) failed: usize,
 }
 
 impl Fleet {
@@ -159,6 +168,7 @@ impl Fleet {
             fixed: HashMap::new(),
             now: 0,
             served: Vec::new(),
+            failed: 0,
             setting,
         }
     }
@@ -242,6 +252,12 @@ impl Fleet {
         };
         let (now, rate) = (self.now, u64::from(self.setting.tokens_per_second));
         let upstream = &mut self.upstreams[to];
+        if self.setting.failing == Some(to) {
+            let keep_ms = self.setting.failure / 1000;
+            (upstream.failures).add(wants.input_tokens, now / 1000, keep_ms);
+            self.failed += 1;
+            return;
+        }
         upstream.requests += 1;
         upstream.tokens += u64::from(wants.input_tokens);
         upstream.waiting_tokens += u64::from(waiting_tokens);
@@ -297,9 +313,10 @@ impl Fleet {
 
     fn load(&self, UpstreamId(number): UpstreamId) -> Load {
         let upstream = &self.upstreams[usize::from(number)];
+        let failed = (upstream.failures).tokens(self.now / 1000, self.setting.failure / 1000);
         Load {
-            tokens: upstream.tokens,
-            waiting_tokens: upstream.waiting_tokens,
+            tokens: upstream.tokens + failed,
+            waiting_tokens: upstream.waiting_tokens + failed,
             tokens_per_second: self.setting.tokens_per_second,
         }
     }

@@ -296,6 +296,32 @@ fn what_is_cached_for_an_hour_is_known_after_ten_minutes() {
     assert!(cached(300 * SECOND) < 30);
 }
 
+/// One that fails each request at once has nothing outstanding.
+#[test]
+fn one_that_fails_at_once_does_not_draw_all_requests() {
+    let misses = Chat {
+        conversations: 3000,
+        every: 150_000,
+        turns: 1,
+        system: 0,
+        message: 4000,
+        think: 0,
+    };
+    let failed = |failure| {
+        let mut fleet = Fleet::new(Setting {
+            failing: Some(5),
+            failure,
+            ..Setting::default()
+        });
+        misses.begin(&mut fleet, &Random::new(1));
+        fleet.run(|_, _| {});
+        assert_eq!(fleet.failed + fleet.served.len(), 3000);
+        fleet.failed
+    };
+    assert!(failed(5 * SECOND) < 3000 / 8, "{}", failed(5 * SECOND));
+    assert!(failed(0) > 3000 / 5, "{}", failed(0));
+}
+
 #[test]
 fn contexts_of_one_that_goes_move_and_it_is_not_overrun_when_it_comes_back() {
     let chat = Chat {

@@ -37,6 +37,11 @@ pub(super) fn upstreams(upstreams: &Upstreams, families: &mut Families<'_>) -> f
         "Times that the upstream was ejected.",
         each(|one| one.ejections),
     )?;
+    families.counters(
+        "upstream_failed",
+        "Requests that the upstream failed: a status from 500 on, or no answer.",
+        each(|one| one.failed),
+    )?;
     let connects = all.iter().flat_map(|one| {
         [("made", one.connects), ("failed", one.connect_failures)]
             .map(|(outcome, count)| ([("upstream", &*one.name), ("outcome", outcome)], count))

@@ -1,0 +1,46 @@
+//! What a configuration says of upstreams.
+
+use super::listed;
+use crate::config::{self, Credential, SecretSource, Upstream};
+
+/// Where requests go, and how one of several is chosen.
+pub(super) fn upstreams(config: &config::Config) -> Vec<String> {
+    let show = config::values::show_duration;
+    let credential = |upstream: &Upstream| match &upstream.credential {
+        Credential::Pass => "the client's credential is passed on".to_owned(),
+        Credential::Replace { header, from } => match from {
+            SecretSource::File(path) => format!("{header} is set from {}", path.display()),
+            SecretSource::Environment(name) => format!("{header} is set from ${name}"),
+        },
+    };
+    if let [one] = &config.upstreams[..]
+        && one.models.is_empty()
+    {
+        return vec![format!("upstream {}; {}", one.url(), credential(one))];
+    }
+    let choice = &config.choice;
+    let mut lines = vec![format!(
+        "upstreams: a request goes to where its beginning is cached, and waits there up to {} % of what that saves, else to the less busy of two; one that {} connects in a row fail to gets none for {} to {}:",
+        choice.cache_patience_percent,
+        choice.eject_after,
+        show(choice.eject_for),
+        show(choice.eject_at_most),
+    )];
+    lines.extend(config.upstreams.iter().map(|upstream| {
+        let models = match &upstream.models[..] {
+            [] => "every model".to_owned(),
+            models => listed(models),
+        };
+        format!(
+            "  {} {}: {models}; {} tokens a second; {}",
+            upstream.name,
+            upstream.url(),
+            upstream.prefill_tokens_per_second,
+            credential(upstream),
+        )
+    }));
+    if (config.upstreams.iter()).all(|upstream| !upstream.models.is_empty()) {
+        lines.push("  any other model is a 404".to_owned());
+    }
+    lines
+}
