@@ -236,12 +236,12 @@ async fn go_on(reading: &mut Reading, spent: &mut Duration) -> Result<(), Refuse
 
 fn not_encoded(encoding: Encoding) -> String {
     let window = if encoding == Encoding::Zstd {
-        ", with a window of at most 8 MiB"
+        ", or its window is larger than 8 MiB"
     } else {
         ""
     };
     format!(
-        "The request's body is not {}{window} as content-encoding says",
+        "The request's body is not {} as content-encoding says{window}",
         encoding.name()
     )
 }

@@ -44,6 +44,8 @@ pub struct Reading {
     most_bytes: u64,
     /// What is left to read of the piece that has come, or of the one that is read again.
     unread: Bytes,
+    /// What may still be read of it in this turn, decoded.
+    left: usize,
     reader: Reader,
     walk: Walk,
     /// Hears each part of the body once.
@@ -131,6 +133,7 @@ impl Reading {
             encoding: Encoding::Identity,
             most_bytes: 0,
             unread: Bytes::new(),
+            left: TURN_BYTES,
             reader: Reader::new(),
             walk: Walk::new(shape, None, unknown, resolve),
             canonical: None,
@@ -174,14 +177,15 @@ impl Reading {
     }
 
     /// A piece of the body came; whether all of it has been read. What is left to read is for
-    /// [`Reading::go_on`], before the next piece.
+    /// [`Reading::go_on`], before the next piece and after others had their turn: pieces may
+    /// come one after the other at once, so all of them share what one turn may read.
     ///
     /// # Errors
     /// When the request is refused already.
     pub fn push(&mut self, piece: Bytes) -> Result<bool, Refusal> {
         self.unread = piece.clone();
         self.hold(piece);
-        self.go_on()
+        self.advance()
     }
 
     /// The body is whole. What is left to do is for [`Reading::go_on`].
@@ -197,11 +201,16 @@ impl Reading {
         Ok(())
     }
 
-    /// Does a part of what is left; whether nothing is.
+    /// A new turn: does a part of what is left; whether nothing is.
     ///
     /// # Errors
     /// When the request is refused.
     pub fn go_on(&mut self) -> Result<bool, Refusal> {
+        self.left = TURN_BYTES;
+        self.advance()
+    }
+
+    fn advance(&mut self) -> Result<bool, Refusal> {
         if !self.read_on()? {
             return Ok(false);
         }
@@ -299,11 +308,10 @@ impl Reading {
         (self.decoder.as_ref()).map_or(0, Decoder::memory_bytes)
     }
 
-    /// Reads one turn's part of what has come, or is read again; whether nothing is left.
+    /// Reads this turn's part of what has come, or is read again; whether nothing is left.
     fn read_on(&mut self) -> Result<bool, Refusal> {
-        let mut left = TURN_BYTES;
         loop {
-            if !self.read_piece(&mut left)? {
+            if !self.read_piece()? {
                 return Ok(false);
             }
             let Some(at) = self.again else {
@@ -325,13 +333,13 @@ impl Reading {
         }
     }
 
-    /// Reads what is left of a piece, and no more than about `left`; whether that was all.
-    fn read_piece(&mut self, left: &mut usize) -> Result<bool, Refusal> {
+    /// Reads what is left of a piece, as far as this turn goes; whether that was all.
+    fn read_piece(&mut self) -> Result<bool, Refusal> {
         let mut unread = std::mem::take(&mut self.unread);
-        while !unread.is_empty() && *left > 0 {
+        while !unread.is_empty() && self.left > 0 {
             let read = match self.decoder.take() {
                 None => {
-                    let part = unread.split_to(unread.len().min(*left));
+                    let part = unread.split_to(unread.len().min(self.left));
                     self.read_decoded(&part)?;
                     part.len()
                 }
@@ -346,7 +354,7 @@ impl Reading {
                     read
                 }
             };
-            *left = left.saturating_sub(read);
+            self.left = self.left.saturating_sub(read);
         }
         self.unread = unread;
         Ok(self.unread.is_empty())
