@@ -154,9 +154,7 @@ impl Chain {
         self.boundaries.last().filter(|_| self.is_whole)
     }
 
-    /// The beginning, when it has tools or a system prompt.
-    #[must_use]
-    pub fn beginning(&self) -> Option<&Boundary> {
+    fn beginning(&self) -> Option<&Boundary> {
         self.has_head.then_some(&self.head)
     }
 

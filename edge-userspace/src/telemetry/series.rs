@@ -253,8 +253,6 @@ label! {
         Json "json",
         /// There was no room to hold it.
         NoRoom "no_room",
-        /// It is not the one that its fingerprint is of.
-        Fingerprint "fingerprint",
     }
 }
 

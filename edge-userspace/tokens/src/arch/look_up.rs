@@ -12,6 +12,7 @@ use super::Isa;
 use super::{avx2, avx512};
 use crate::exact::look_up::LookUp;
 use crate::lookup::batch::Batch;
+use crate::lookup::memo::medium_in;
 use crate::lookup::{First, KEY, Tables, hash_medium, hash_short};
 
 /// Takes a batch.
@@ -49,8 +50,8 @@ pub(crate) fn shorts(first: &First, batch: &mut Batch) -> (u64, usize) {
     (tokens, missed)
 }
 
-/// Looks the pieces of eight to fifteen bytes of a batch up in the memo: their tokens, and how
-/// many it does not know, which are the first of `batch.medium` then.
+/// Looks the pieces of eight to fifteen bytes of a batch up where the memo has most of them:
+/// their tokens, and how many are not there, which are the first of `batch.medium` then.
 #[inline(always)]
 pub(crate) fn mediums(tables: &Tables<'_>, batch: &mut Batch) -> (u64, usize) {
     let keys = &mut batch.medium[..batch.mediums];
@@ -60,7 +61,7 @@ pub(crate) fn mediums(tables: &Tables<'_>, batch: &mut Batch) -> (u64, usize) {
     let (mut tokens, mut missed) = (0, 0);
     for i in 0..keys.len() {
         let key = keys[i];
-        let known = tables.known_medium(key, hash_medium(key));
+        let known = medium_in(tables.medium_line(hash_medium(key)), key);
         tokens += known;
         keys[missed] = key;
         missed += usize::from(known == 0);

@@ -4,7 +4,8 @@
 use crate::arch::blocks::Sink;
 use crate::arch::{Isa, look_up as kernel};
 use crate::lookup::batch::{Batch, LONGS, MEDIUMS, ROOM, SHORTS};
-use crate::lookup::{First, Shared, Tables, hash_long, hash_medium, hash_short};
+use crate::lookup::memo::{LONG_BYTES, key_long, medium_in};
+use crate::lookup::{First, Shared, Tables, hash_key, hash_long, hash_medium, hash_short};
 use crate::merge;
 
 /// All that a counter looks up in, and what it has found so far.
@@ -88,15 +89,25 @@ impl LookUp<'_> {
         }
     }
 
-    /// Those of eight to fifteen bytes that the memo does not know.
+    /// Those of eight to fifteen bytes that are not where the memo has most of them.
     fn mediums(&mut self, keys: &mut [[u64; 2]]) {
         for &key in &*keys {
-            kernel::prefetch(self.shared.medium_line(hash_medium(key)));
+            let hash = hash_medium(key);
+            kernel::prefetch(self.shared.medium_line(hash));
+            if let Some(line) = self.tables.second_medium_line(hash) {
+                kernel::prefetch(line);
+            }
         }
         let mut unknown = 0;
         for i in 0..keys.len() {
             let key = keys[i];
             let hash = hash_medium(key);
+            let second = self.tables.second_medium_line(hash);
+            let known = second.map_or(0, |line| medium_in(line, key));
+            if known > 0 {
+                self.tokens += known;
+                continue;
+            }
             if self.shared.has_medium(key, hash) {
                 self.tables.learn_medium(key, hash, 1);
                 self.tokens += 1;
@@ -116,30 +127,86 @@ impl LookUp<'_> {
         }
     }
 
-    /// All others.
+    /// All others: first those that the memo has as keys, then those of which it has the bytes.
     #[inline(always)]
     fn longs(&mut self, text: &[u8], batch: &mut Batch) {
-        let piece = |(start, length): (u32, u32)| &text[start as usize..][..length as usize];
-        let pieces = &mut batch.long[..batch.longs];
-        let hashes = &mut batch.found;
-        for (&place, hash) in pieces.iter().zip(&mut *hashes) {
-            *hash = hash_long(piece(place));
-            self.tables.prefetch_long(*hash, place.1 as usize);
+        let (mut middles, mut longer) = (0, 0);
+        for i in 0..batch.longs {
+            let place = batch.long[i];
+            let is_middle = place.1 as usize <= LONG_BYTES;
+            batch.middle[middles] = place;
+            batch.long[longer] = place;
+            middles += usize::from(is_middle);
+            longer += usize::from(!is_middle);
         }
-        let places = &mut batch.missed;
-        for ((&(_, length), &hash), place) in pieces.iter().zip(&*hashes).zip(&mut *places) {
-            *place = self.tables.place_of_long(hash, length as usize);
+        let unknown = self.middles(text, batch, middles);
+        self.merged(text, &mut batch.middle[..unknown]);
+        if longer > 0 {
+            let unknown = self.longer(text, batch, longer);
+            self.merged(text, &mut batch.long[..unknown]);
+        }
+    }
+
+    /// Those of up to [`LONG_BYTES`]; how many are unknown, which are the first then.
+    #[inline(always)]
+    fn middles(&mut self, text: &[u8], batch: &mut Batch, count: usize) -> usize {
+        let pieces = &mut batch.middle[..count];
+        let (keys, hashes) = (&mut batch.keys[..count], &mut batch.found[..count]);
+        for ((&(start, length), key), hash) in pieces.iter().zip(&mut *keys).zip(&mut *hashes) {
+            *key = key_long(text, start as usize, length as usize);
+            *hash = hash_key(*key);
+            self.tables.prefetch_long(*hash);
         }
         let mut unknown = 0;
+        for i in 0..count {
+            match self.tables.known_long(keys[i], hashes[i]) {
+                Some(tokens) => self.tokens += tokens,
+                None => {
+                    pieces[unknown] = pieces[i];
+                    unknown += 1;
+                }
+            }
+        }
+        unknown
+    }
+
+    /// Those of more; how many are unknown, which are the first then.
+    #[inline(always)]
+    fn longer(&mut self, text: &[u8], batch: &mut Batch, count: usize) -> usize {
+        let piece = |(start, length): (u32, u32)| &text[start as usize..][..length as usize];
+        let pieces = &mut batch.long[..count];
+        let (hashes, places) = (&mut batch.found[..count], &mut batch.missed[..count]);
+        for (&place, hash) in pieces.iter().zip(&mut *hashes) {
+            *hash = hash_long(piece(place));
+            self.tables.longer.prefetch(*hash);
+        }
+        for (&hash, place) in hashes.iter().zip(&mut *places) {
+            *place = self.tables.longer.place(hash);
+        }
+        let mut unknown = 0;
+        for i in 0..count {
+            match self.tables.longer.get(piece(pieces[i]), places[i]) {
+                Some(tokens) => self.tokens += tokens,
+                None => {
+                    pieces[unknown] = pieces[i];
+                    unknown += 1;
+                }
+            }
+        }
+        unknown
+    }
+
+    /// Those of any length that the memo does not know.
+    fn merged(&mut self, text: &[u8], pieces: &mut [(u32, u32)]) {
+        let piece = |(start, length): (u32, u32)| &text[start as usize..][..length as usize];
+        let mut unknown = 0;
         for i in 0..pieces.len() {
-            let (place, hash) = (pieces[i], hashes[i]);
-            if let Some(tokens) = self.tables.learnt_long(piece(place), hash, places[i]) {
-                self.tokens += tokens;
-            } else if self.shared.has_long(piece(place), hash) {
-                self.tables.learn_long(piece(place), hash, 1);
+            let place = pieces[i];
+            if self.shared.has_long(piece(place), hash_long(piece(place))) {
+                self.tables.learn_long(piece(place), 1);
                 self.tokens += 1;
             } else {
-                (pieces[unknown], hashes[unknown]) = (place, hash);
+                pieces[unknown] = place;
                 unknown += 1;
             }
         }
@@ -147,8 +214,8 @@ impl LookUp<'_> {
             let mut counts = [0; LONGS + ROOM];
             let (pieces, counts) = (&pieces[..unknown], &mut counts[..unknown]);
             merge::count_pieces(&self.merge, self.isa, text, pieces, counts, self.scratch);
-            for ((&place, &count), &hash) in pieces.iter().zip(&*counts).zip(&*hashes) {
-                self.tables.learn_long(piece(place), hash, u64::from(count));
+            for (&place, &count) in pieces.iter().zip(&*counts) {
+                self.tables.learn_long(piece(place), u64::from(count));
                 self.tokens += u64::from(count);
             }
         }

@@ -32,6 +32,8 @@ pub(crate) struct Batch {
     /// What the look-up of this batch takes notes in.
     pub(crate) found: [u64; SHORTS + ROOM],
     pub(crate) missed: [u64; SHORTS + ROOM],
+    pub(crate) middle: [(u32, u32); LONGS + ROOM],
+    pub(crate) keys: [[u64; 4]; LONGS + ROOM],
 }
 
 impl Batch {
@@ -49,6 +51,8 @@ impl Batch {
             longer: [0; _],
             found: [0; _],
             missed: [0; _],
+            middle: [(0, 0); _],
+            keys: [[0; 4]; _],
         })
     }
 

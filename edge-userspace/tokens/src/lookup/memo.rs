@@ -1,6 +1,6 @@
 //! What one counter has learnt: bounded, and written while it counts.
 
-use super::{KEY, hash_short, long};
+use super::{KEY, hash_key, hash_long, hash_short, long};
 use crate::arch::look_up as kernel;
 
 /// Entries of the first table, which the fast look-up reads alone: tokens and what is none.
@@ -10,7 +10,7 @@ const SHORT_BITS: u32 = 13;
 const MEDIUM_BITS: u32 = 14;
 /// Pairs of entries for pieces of up to thirty bytes.
 const LONG_BITS: u32 = 14;
-const LONG_BYTES: usize = 30;
+pub(crate) const LONG_BYTES: usize = 30;
 
 const FIRST: usize = 1 << FIRST_BITS;
 const SHORT: usize = 8 << SHORT_BITS;
@@ -132,92 +132,120 @@ impl Tables<'_> {
         line[place.unwrap_or(*self.turn as usize % 8)] = entry;
     }
 
-    /// Where a piece of eight to fifteen bytes of that hash is if it is known.
+    /// Where a piece of eight to fifteen bytes of that hash is if it is known, and its line had
+    /// room for it.
     #[inline(always)]
     pub(crate) fn medium_line(&self, hash: u64) -> &[u64; 8] {
-        &self.medium[(hash >> (64 - MEDIUM_BITS)) as usize]
+        &self.medium[lines_of(hash, MEDIUM_BITS)[0]]
     }
 
-    /// The tokens of a piece of eight to fifteen bytes if they are known, else 0.
+    /// Where it is if its first line had no room; `None` if that has some.
     #[inline(always)]
-    pub(crate) fn known_medium(&self, key: [u64; 2], hash: u64) -> u64 {
-        let entries = self.medium_line(hash).as_chunks::<2>().0;
-        entries.iter().fold(0, |found, e| {
-            let differ = (e[0] ^ key[0]) | ((e[1] ^ key[1]) & KEY);
-            found | if differ == 0 { e[1] >> 56 } else { 0 }
-        })
+    pub(crate) fn second_medium_line(&self, hash: u64) -> Option<&[u64; 8]> {
+        let is_full = self.medium_line(hash)[7] != 0;
+        is_full.then(|| &self.medium[lines_of(hash, MEDIUM_BITS)[1]])
     }
 
     /// Keeps its tokens.
     pub(crate) fn learn_medium(&mut self, key: [u64; 2], hash: u64, count: u8) {
         let entry = [key[0], key[1] | u64::from(count) << 56];
-        let line = &mut self.medium[(hash >> (64 - MEDIUM_BITS)) as usize];
         *self.turn = self.turn.wrapping_add(1);
-        let entries = line.as_chunks_mut::<2>().0;
-        let place = entries.iter().position(|e| e[1] == 0 || *e == entry);
-        entries[place.unwrap_or(*self.turn as usize % 4)] = entry;
+        put(self.medium, lines_of(hash, MEDIUM_BITS), entry, *self.turn);
     }
 
-    /// Has what may be known of a piece of any other size fetched.
+    /// Has the line fetched where a piece of up to [`LONG_BYTES`] of that hash may be.
     #[inline(always)]
-    pub(crate) fn prefetch_long(&self, hash: u64, length: usize) {
-        if length <= LONG_BYTES {
-            kernel::prefetch(&self.long[(hash >> (64 - LONG_BITS)) as usize]);
-        } else {
-            self.longer.prefetch(hash);
-        }
+    pub(crate) fn prefetch_long(&self, hash: u64) {
+        kernel::prefetch(&self.long[lines_of(hash, LONG_BITS)[0]]);
     }
 
-    /// Where such a piece may be: 0 for one that is not in the ring.
+    /// The tokens of a piece of up to [`LONG_BYTES`], if they are known.
     #[inline(always)]
-    pub(crate) fn place_of_long(&self, hash: u64, length: usize) -> u64 {
-        if length <= LONG_BYTES {
-            0
-        } else {
-            self.longer.place(hash)
-        }
-    }
-
-    /// The tokens of any other piece, if they are known.
-    #[inline(always)]
-    pub(crate) fn learnt_long(&self, piece: &[u8], hash: u64, place: u64) -> Option<u64> {
-        if piece.len() > LONG_BYTES {
-            return self.longer.get(piece, place);
-        }
-        let key = padded_long(piece);
-        let entries = self.long[(hash >> (64 - LONG_BITS)) as usize]
-            .as_chunks::<4>()
-            .0;
+    pub(crate) fn known_long(&self, key: [u64; 4], hash: u64) -> Option<u64> {
         let same = |e: &[u64; 4]| {
             let words = (e[0] ^ key[0]) | (e[1] ^ key[1]) | (e[2] ^ key[2]);
             words | ((e[3] ^ key[3]) & KEY) == 0
         };
-        entries.iter().find(|e| same(e)).map(|e| e[3] >> 56)
+        for line in lines_of(hash, LONG_BITS) {
+            let entries = self.long[line].as_chunks::<4>().0;
+            if let Some(entry) = entries.iter().find(|e| same(e)) {
+                return Some(entry[3] >> 56);
+            }
+            if entries[1][3] == 0 {
+                break;
+            }
+        }
+        None
     }
 
-    /// Keeps what merging has said of it, if it is not too long.
-    pub(crate) fn learn_long(&mut self, piece: &[u8], hash: u64, tokens: u64) {
+    /// Keeps the tokens of a piece that is neither short nor medium, if it is not too long.
+    pub(crate) fn learn_long(&mut self, piece: &[u8], tokens: u64) {
         *self.turn = self.turn.wrapping_add(1);
         if piece.len() > LONG_BYTES {
+            let hash = hash_long(piece);
             self.longer.keep(piece, hash, tokens, *self.turn);
             return;
         }
-        let mut key = padded_long(piece);
+        let mut key = key_long(piece, 0, piece.len());
+        let lines = lines_of(hash_key(key), LONG_BITS);
         key[3] |= tokens << 56;
-        let line = &mut self.long[(hash >> (64 - LONG_BITS)) as usize];
-        let entries = line.as_chunks_mut::<4>().0;
-        let place = entries.iter().position(|e| e[3] == 0 || *e == key);
-        entries[place.unwrap_or(*self.turn as usize % 2)] = key;
+        put(self.long, lines, key, *self.turn);
     }
+}
+
+/// The two lines that an entry may be in: the second if the first was full. With a choice, few
+/// find both full before the table is.
+#[inline(always)]
+fn lines_of(hash: u64, bits: u32) -> [usize; 2] {
+    let second = hash << bits >> (64 - bits);
+    [(hash >> (64 - bits)) as usize, second as usize]
+}
+
+/// Puts an entry where there is room, or it is already; else over another of its first line.
+fn put<const N: usize>(table: &mut [[u64; 8]], lines: [usize; 2], entry: [u64; N], turn: u32) {
+    let is_room = |e: &[u64; N]| e[N - 1] == 0 || *e == entry;
+    for line in lines {
+        let entries = table[line].as_chunks_mut::<N>().0;
+        if let Some(room) = entries.iter_mut().find(|e| is_room(e)) {
+            *room = entry;
+            return;
+        }
+    }
+    let entries = table[lines[0]].as_chunks_mut::<N>().0;
+    entries[turn as usize % (8 / N)] = entry;
+}
+
+/// The tokens of a piece of eight to fifteen bytes if a line has them, else 0.
+#[inline(always)]
+pub(crate) fn medium_in(line: &[u64; 8], key: [u64; 2]) -> u64 {
+    line.as_chunks::<2>().0.iter().fold(0, |found, e| {
+        let differ = (e[0] ^ key[0]) | ((e[1] ^ key[1]) & KEY);
+        found | if differ == 0 { e[1] >> 56 } else { 0 }
+    })
 }
 
 /// A piece of up to thirty bytes: its length stands behind them, so that a NUL is none of the
 /// zeros, and the last byte is for its tokens.
 #[inline(always)]
-fn padded_long(piece: &[u8]) -> [u64; 4] {
-    let mut key = [[0; 8]; 4];
-    let bytes = key.as_flattened_mut();
-    bytes[..piece.len()].copy_from_slice(piece);
-    bytes[30] = piece.len() as u8;
-    key.map(u64::from_le_bytes)
+pub(crate) fn key_long(text: &[u8], start: usize, length: usize) -> [u64; 4] {
+    const ALL: usize = 32;
+    static KEPT: [u8; 2 * ALL] = {
+        let mut kept = [0; 2 * ALL];
+        let mut i = 0;
+        while i < ALL {
+            kept[i] = 0xff;
+            i += 1;
+        }
+        kept
+    };
+    let mut last = [0; ALL];
+    let bytes = text[start..].first_chunk().unwrap_or_else(|| {
+        last[..length].copy_from_slice(&text[start..][..length]);
+        &last
+    });
+    let kept = KEPT[ALL - length..].first_chunk().unwrap_or(&[0; ALL]);
+    let word = |bytes: &[u8; ALL], i| u64::from_le_bytes(bytes.as_chunks().0[i]);
+    let mut key = [0, 1, 2, 3].map(|i| word(bytes, i) & word(kept, i));
+    key[3] |= (length as u64) << 48;
+    key
 }

@@ -13,7 +13,7 @@ pub(crate) mod memo;
 pub(crate) mod shared;
 mod write;
 
-pub(crate) use keys::{KEY, hash_long, hash_medium, hash_short, padded};
+pub(crate) use keys::{KEY, hash_key, hash_long, hash_medium, hash_short, padded};
 pub(crate) use memo::{First, Memo, Tables};
 pub(crate) use shared::Shared;
 pub(crate) use write::write;

@@ -1,17 +1,14 @@
 //! The vocabulary's tokens, read from the section that `write` lays out.
 
 use super::KEY;
-use super::keys::{HEADER, MAGIC};
+use super::keys::{HEADER, MAGIC, line_of};
 
 /// The tables of one vocabulary. Cheap to copy: it borrows the section.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a> {
     short: &'a [[u64; 8]],
-    short_shift: u32,
     medium: &'a [[u64; 8]],
-    medium_shift: u32,
     long: &'a [u64],
-    long_shift: u32,
     bytes: &'a [u64],
 }
 
@@ -19,26 +16,22 @@ impl<'a> Shared<'a> {
     /// Reads a section; `None` if it is none or damaged in its sizes.
     pub(crate) fn read(section: &'a [u64]) -> Option<Self> {
         let (header, rest) = section.split_at_checked(HEADER)?;
-        let bits = |i: usize| {
-            u32::try_from(header[i])
-                .ok()
-                .filter(|b| (1..32).contains(b))
+        let size = |i: usize| {
+            let size = usize::try_from(header[i]).ok();
+            size.filter(|size| (1..1 << 31).contains(size))
         };
-        let (short_bits, medium_bits, long_bits) = (bits(1)?, bits(2)?, bits(3)?);
+        let (short_lines, medium_lines, long_slots) = (size(1)?, size(2)?, size(3)?);
         if header[0] != MAGIC {
             return None;
         }
-        let (short, rest) = rest.split_at_checked(8 << short_bits)?;
-        let (medium, rest) = rest.split_at_checked(8 << medium_bits)?;
-        let (long, rest) = rest.split_at_checked(1 << long_bits)?;
+        let (short, rest) = rest.split_at_checked(8 * short_lines)?;
+        let (medium, rest) = rest.split_at_checked(8 * medium_lines)?;
+        let (long, rest) = rest.split_at_checked(long_slots)?;
         let bytes = rest.get(..usize::try_from(header[4]).ok()?)?;
         Some(Self {
             short: short.as_chunks().0,
-            short_shift: 64 - short_bits,
             medium: medium.as_chunks().0,
-            medium_shift: 64 - medium_bits,
             long,
-            long_shift: 64 - long_bits,
             bytes,
         })
     }
@@ -46,19 +39,19 @@ impl<'a> Shared<'a> {
     /// Where a piece of up to seven bytes of that hash is.
     #[inline(always)]
     pub(crate) fn short_line(&self, hash: u64) -> &'a [u64; 8] {
-        &self.short[(hash >> self.short_shift) as usize]
+        &self.short[line_of(hash, self.short.len())]
     }
 
     /// Where a piece of eight to fifteen bytes of that hash is.
     #[inline(always)]
     pub(crate) fn medium_line(&self, hash: u64) -> &'a [u64; 8] {
-        &self.medium[(hash >> self.medium_shift) as usize]
+        &self.medium[line_of(hash, self.medium.len())]
     }
 
     /// Whether a piece of up to seven bytes is a token.
     #[inline(always)]
     pub(crate) fn has_short(&self, key: u64, hash: u64) -> bool {
-        let mut at = (hash >> self.short_shift) as usize;
+        let mut at = line_of(hash, self.short.len());
         loop {
             let line = &self.short[at];
             let found = line
@@ -68,14 +61,14 @@ impl<'a> Shared<'a> {
             if found || line[7] == 0 {
                 return found;
             }
-            at = (at + 1) % self.short.len();
+            at = if at + 1 < self.short.len() { at + 1 } else { 0 };
         }
     }
 
     /// Whether a piece of eight to fifteen bytes is a token.
     #[inline(always)]
     pub(crate) fn has_medium(&self, key: [u64; 2], hash: u64) -> bool {
-        let mut at = (hash >> self.medium_shift) as usize;
+        let mut at = line_of(hash, self.medium.len());
         loop {
             let line = &self.medium[at];
             let same = |e: &[u64; 2]| (e[0] == key[0]) & ((e[1] ^ key[1]) & KEY == 0);
@@ -87,19 +80,23 @@ impl<'a> Shared<'a> {
             if found || line[7] == 0 {
                 return found;
             }
-            at = (at + 1) % self.medium.len();
+            at = if at + 1 < self.medium.len() {
+                at + 1
+            } else {
+                0
+            };
         }
     }
 
     /// Whether any other piece is a token.
     pub(crate) fn has_long(&self, piece: &[u8], hash: u64) -> bool {
-        let mut at = (hash >> self.long_shift) as usize;
+        let mut at = line_of(hash, self.long.len());
         while let Some(&entry) = self.long.get(at).filter(|&&entry| entry != 0) {
             let offset = (entry & 0xffff_ffff) as usize - 1;
             if entry >> 32 == hash & 0xffff_ffff && self.is_at(piece, offset) {
                 return true;
             }
-            at = (at + 1) % self.long.len();
+            at = if at + 1 < self.long.len() { at + 1 } else { 0 };
         }
         false
     }

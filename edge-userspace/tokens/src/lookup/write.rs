@@ -1,7 +1,7 @@
 //! Lays out the tables of a vocabulary's tokens: at build time, or when a file is loaded. Used
 //! by the build script too.
 
-use super::keys::{HEADER, MAGIC, hash_long, hash_medium, hash_short, padded};
+use super::keys::{HEADER, MAGIC, hash_long, hash_medium, hash_short, line_of, padded};
 
 /// The section of these tokens, which `Shared::read` reads.
 ///
@@ -17,14 +17,13 @@ pub(crate) fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
             _ => long.push(token),
         }
     }
-    // Lines of eight words, a little over half full.
-    let short_bits = bits_for(short.len(), 8);
-    let medium_bits = bits_for(medium.len(), 4);
-    let long_bits = bits_for(long.len(), 1) + 1;
+    // Lines of eight words, three fifths full: a full line is the rare case.
+    let short_lines = lines_for(short.len(), 8);
+    let medium_lines = lines_for(medium.len(), 4);
+    let long_slots = lines_for(long.len(), 1);
     let mut section = vec![0; HEADER];
-    let place = |bits: u32, hash: u64, key: &[u64], table: &mut [u64]| {
-        let mask = (1_usize << bits) - 1;
-        let mut line = (hash >> (64 - bits)) as usize;
+    let place = |lines: usize, hash: u64, key: &[u64], table: &mut [u64]| {
+        let mut line = line_of(hash, lines);
         loop {
             let words = &mut table[line * 8..][..8];
             if let Some(free) = words
@@ -34,31 +33,31 @@ pub(crate) fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
                 free.copy_from_slice(key);
                 return;
             }
-            line = (line + 1) & mask;
+            line = (line + 1) % lines;
         }
     };
-    let mut table = vec![0; 8 << short_bits];
+    let mut table = vec![0; 8 * short_lines];
     for key in short {
-        place(short_bits, hash_short(key), &[key | 1 << 56], &mut table);
+        place(short_lines, hash_short(key), &[key | 1 << 56], &mut table);
     }
     section.append(&mut table);
-    table = vec![0; 8 << medium_bits];
+    table = vec![0; 8 * medium_lines];
     for key in medium {
         place(
-            medium_bits,
+            medium_lines,
             hash_medium(key),
             &[key[0], key[1] | 1 << 56],
             &mut table,
         );
     }
     section.append(&mut table);
-    table = vec![0; 1 << long_bits];
+    table = vec![0; long_slots];
     let mut bytes = Vec::new();
     for token in long {
         let hash = hash_long(token);
-        let mut slot = (hash >> (64 - long_bits)) as usize;
+        let mut slot = line_of(hash, long_slots);
         while table[slot] != 0 {
-            slot = (slot + 1) & ((1 << long_bits) - 1);
+            slot = (slot + 1) % long_slots;
         }
         table[slot] = (hash & 0xffff_ffff) << 32 | (bytes.len() as u64 + 1);
         bytes.extend(
@@ -74,17 +73,16 @@ pub(crate) fn write<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
     section.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
     let sizes = [
         MAGIC,
-        short_bits.into(),
-        medium_bits.into(),
-        long_bits.into(),
+        short_lines as u64,
+        medium_lines as u64,
+        long_slots as u64,
         words.len() as u64,
     ];
     section[..sizes.len()].copy_from_slice(&sizes);
     section
 }
 
-/// The bits of a number of lines that hold so many entries with room.
-fn bits_for(entries: usize, a_line: usize) -> u32 {
-    let lines = (entries * 8 / 5 / a_line).max(2);
-    lines.next_power_of_two().trailing_zeros()
+/// So many lines hold so many entries with room.
+fn lines_for(entries: usize, a_line: usize) -> usize {
+    (entries * 5 / 3).div_ceil(a_line).max(2)
 }
