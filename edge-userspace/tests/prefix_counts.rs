@@ -167,7 +167,7 @@ fn conversations() -> Vec<(Shape, Value)> {
         }
         6 => json!({ "content": [result], "role": "user" }),
         _ => {
-            json!({ "role": if n % 2 == 0 { "user" } else { "assistant" }, "content": texts[n % 5] })
+            json!({ "role": if n.is_multiple_of(2) { "user" } else { "assistant" }, "content": texts[n % 5] })
         }
     };
     let mut all = Vec::new();
@@ -380,7 +380,7 @@ proptest! {
             json!(before), json!(after)
         );
         let names = |size| {
-            let mut reading = reading(Shape::Messages).with_wire_form(&secret);
+            let mut reading = reading(Shape::Messages).with_wire_form();
             if chained {
                 reading = reading.chained(&secret);
             }

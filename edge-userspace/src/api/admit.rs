@@ -3,6 +3,7 @@
 use super::Api;
 use super::error::ApiError;
 use super::route::Route;
+use crate::context::wire::{Computed, WireFingerprint};
 use crate::prompt::decode::{self, Encoding};
 use crate::prompt::{
     Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
@@ -18,6 +19,15 @@ use serde_json::json;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What a request's head says of its body.
+#[derive(Clone, Copy)]
+pub(super) struct Announced {
+    pub(super) shape: Shape,
+    pub(super) encoding: Encoding,
+    /// What the client computed of it.
+    pub(super) fingerprint: Option<WireFingerprint>,
+}
 
 /// A body that has been read.
 pub(super) struct Admitted {
@@ -39,6 +49,8 @@ pub(super) enum Refused {
     NeverFits,
     /// Decoding it needs more than all the room that there is for that.
     NeverDecoded,
+    /// It is not the one that its fingerprint is of.
+    Fingerprint(Box<Computed>),
 }
 
 impl Route {
@@ -58,17 +70,29 @@ impl Api {
         &self,
         session: &Session,
         route: Route,
-        shape: Shape,
-        encoding: Encoding,
+        announced: Announced,
         body: &mut Incoming,
     ) -> Result<Admitted, Refused> {
+        let Announced {
+            shape,
+            encoding,
+            fingerprint,
+        } = announced;
         let reading = self.reading(session, route, shape);
         let mut reading = reading.encoded(encoding, self.settings.max_body_bytes);
+        if fingerprint.is_some() {
+            reading = reading.with_wire_form();
+        }
         let mut held = self.prompts.room().hold();
         let mut spent = Duration::ZERO;
         let admitted = self.read(body, &mut reading, &mut held, &mut spent).await;
         self.metrics.prompt_counting.observe(spent);
         admitted?;
+        if let (Some(sent), Some(computed)) = (fingerprint, reading.wire_form())
+            && computed.fingerprint != sent
+        {
+            return Err(Refused::Fingerprint(Box::new(computed)));
+        }
         let (counted, pieces) = reading.counted();
         self.metrics.prompts.one(counted.count.kind);
         (self.metrics.prompt_tokens).add(counted.count.kind, counted.count.tokens);
@@ -164,6 +188,10 @@ impl Api {
             Refused::Content(Refusal::TooLong(too_long)) => (
                 too_long.reason(),
                 ApiError::invalid_request(too_long.to_string()),
+            ),
+            Refused::Fingerprint(computed) => (
+                PromptRefusal::Fingerprint,
+                ApiError::invalid_request(computed.mismatch()),
             ),
             Refused::NoRoom => (
                 PromptRefusal::NoRoom,

@@ -21,13 +21,13 @@ pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
-use crate::prompt::decode::Encoding;
-use crate::prompt::{AnswerReading, Count, Counted, Counters, Learn, Prompts, Shape};
+use crate::context::wire;
+use crate::prompt::{AnswerReading, Count, Counted, Counters, Learn, Prompts};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Fault, Picked, Sender, Upload, Upstreams};
-use admit::{Admitted, Refused};
+use admit::{Admitted, Announced, Refused};
 use bytes::Bytes;
 use error::ApiError;
 use http::header::{self, HeaderValue};
@@ -64,7 +64,7 @@ enum Plan {
     /// The upstream does.
     Forward,
     /// The prompt is read and counted first.
-    Count(Shape, Encoding),
+    Count(Announced),
 }
 
 impl Api {
@@ -131,8 +131,8 @@ impl Api {
                 sent.await
                     .unwrap_or_else(|error| whole(error.response(id.text())))
             }
-            Ok(Plan::Count(shape, encoding)) => {
-                let asked = self.counted(stream, request, route, shape, encoding, &id);
+            Ok(Plan::Count(announced)) => {
+                let asked = self.counted(stream, request, route, announced, &id);
                 // In a box: most of a connection's requests wait in the upstream's part.
                 let (answered, told) = Box::pin(asked).await;
                 count = told;
@@ -220,7 +220,19 @@ impl Api {
             Some(_) if (seen.content_length).is_some_and(|length| length > self.all_room()) => {
                 return Err(self.needs_more_than_all_room());
             }
-            Some(shape) => Plan::Count(shape, seen.encoding),
+            Some(shape) => {
+                let fingerprint = seen.fingerprint().map_err(|()| {
+                    ApiError::invalid_request(format!(
+                        "{} must be 64 hex digits, once: the SHA-256 of system, history and model",
+                        wire::HEADER
+                    ))
+                })?;
+                Plan::Count(Announced {
+                    shape,
+                    encoding: seen.encoding,
+                    fingerprint,
+                })
+            }
             None => Plan::Forward,
         })
     }
@@ -231,14 +243,13 @@ impl Api {
         stream: Stream,
         request: Request<Incoming>,
         route: Route,
-        shape: Shape,
-        encoding: Encoding,
+        announced: Announced,
         id: &RequestId,
     ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
         let waiting = Waiting::new(&self.metrics);
-        let admitted = stream.run(self.admit(&session, route, shape, encoding, &mut body));
+        let admitted = stream.run(self.admit(&session, route, announced, &mut body));
         let admitted = admitted.await;
         if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
             waiting.over();

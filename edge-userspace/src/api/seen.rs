@@ -1,5 +1,6 @@
 //! What a request's headers say, read in one pass.
 
+use crate::context::wire::{self, WireFingerprint};
 use crate::prompt::decode::Encoding;
 use crate::session::Presented;
 use http::header::{HeaderMap, HeaderValue};
@@ -25,6 +26,9 @@ pub(super) struct Seen<'a> {
     pub(super) debug_legacy: bool,
     /// What the client says of its body's size, bytes.
     pub(super) content_length: Option<u64>,
+    /// `anthropic-fingerprint`
+    fingerprint: Option<&'a HeaderValue>,
+    fingerprints_conflict: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -42,6 +46,11 @@ impl<'a> Seen<'a> {
                     let conflict = seen.version.is_some_and(|version| version != value);
                     seen.versions_conflict |= conflict;
                     seen.version = Some(value);
+                }
+                wire::HEADER => {
+                    let conflict = seen.fingerprint.is_some_and(|other| other != value);
+                    seen.fingerprints_conflict |= conflict;
+                    seen.fingerprint = Some(value);
                 }
                 "content-encoding" => {
                     let value = value.as_bytes();
@@ -84,6 +93,18 @@ impl<'a> Seen<'a> {
             _ if self.keys_conflict => Presented::Conflicting,
             Some(key) => Presented::Key(key),
             None => Presented::Nothing,
+        }
+    }
+
+    /// The fingerprint that the request is said to have, if any; an error when it is none.
+    pub(super) fn fingerprint(&self) -> Result<Option<WireFingerprint>, ()> {
+        let Some(value) = self.fingerprint else {
+            return Ok(None);
+        };
+        let fingerprint = WireFingerprint::parse(value.as_bytes());
+        match fingerprint.filter(|_| !self.fingerprints_conflict) {
+            None => Err(()),
+            fingerprint => Ok(fingerprint),
         }
     }
 

@@ -6,6 +6,7 @@
 mod check;
 mod count;
 mod demo_model;
+mod fingerprint;
 mod keys;
 mod moment;
 mod output;
@@ -47,6 +48,7 @@ enum Command {
     DemoModel(demo_model::DemoModel),
     VerifyLayer(verify_layer::VerifyLayer),
     Count(count::CountTokens),
+    Fingerprint(fingerprint::Fingerprint),
 }
 
 /// Runs the command that the arguments name.
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::DemoModel(demo_model) => demo_model.run(),
         Command::VerifyLayer(verify_layer) => verify_layer.run(),
         Command::Count(count) => count.run(),
+        Command::Fingerprint(fingerprint) => fingerprint.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -154,7 +154,9 @@ impl Chain {
         self.boundaries.last().filter(|_| self.is_whole)
     }
 
-    fn beginning(&self) -> Option<&Boundary> {
+    /// The beginning, when it has tools or a system prompt.
+    #[must_use]
+    pub fn beginning(&self) -> Option<&Boundary> {
         self.has_head.then_some(&self.head)
     }
 

@@ -161,18 +161,22 @@ impl Reading {
     /// Its prefixes are named, by that secret.
     #[must_use]
     pub fn chained(mut self, secret: &Secret) -> Self {
+        let mut canonical = Canonical::new(self.shape, secret);
+        if self.canonical.is_some() {
+            canonical.add_wire();
+        }
+        self.canonical = Some(Box::new(canonical));
         self.is_chained = true;
         self.walk.waits = true;
-        (self.canonical).get_or_insert_with(|| Box::new(Canonical::new(self.shape, secret)));
         self
     }
 
     /// The fingerprint that a client may have sent is computed.
     #[must_use]
-    pub fn with_wire_form(mut self, secret: &Secret) -> Self {
-        (self.canonical)
-            .get_or_insert_with(|| Box::new(Canonical::new(self.shape, secret)))
-            .add_wire();
+    pub fn with_wire_form(mut self) -> Self {
+        // That form has no secret.
+        let canonical = || Box::new(Canonical::new(self.shape, &Secret::demonstration()));
+        self.canonical.get_or_insert_with(canonical).add_wire();
         self
     }
 

@@ -253,6 +253,8 @@ label! {
         Json "json",
         /// There was no room to hold it.
         NoRoom "no_room",
+        /// It is not the one that its fingerprint is of.
+        Fingerprint "fingerprint",
     }
 }
 

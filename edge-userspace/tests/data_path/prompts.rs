@@ -4,6 +4,7 @@ use crate::client::{Answer, Ask, Client, Http, pieces};
 use crate::limits::{gzip, zstd};
 use crate::world::{ALICE, BOB, Wishes, World, record, soon, token, until};
 use bytes::Bytes;
+use edge_userspace::context::wire;
 use edge_userspace::keys::Edit;
 use edge_userspace::prompt::Kind;
 use edge_userspace::telemetry::PromptRefusal;
@@ -442,4 +443,57 @@ async fn small_pieces_are_put_together() {
         let expected = hex::encode(Sha256::digest(body.as_bytes()));
         assert_eq!(answer.json()["body_sha256"], expected);
     }
+}
+
+#[tokio::test]
+async fn a_fingerprint_is_checked_and_a_wrong_one_told_what_was_expected() {
+    // SHA-256 of the contents "Hi|Hello!|More", then of "You help.|" + that + "|claude-x", by
+    // another implementation.
+    const RIGHT: &str = "c3344b65a213f79facc9cc41ded582a879cab4318444305166e08992641d4356";
+    let body = r#"{"system":[{"type":"text","text":"You "},{"type":"text","text":"help."}],"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Hello!"}]},{"role":"user","content":"More"}],"max_tokens":9,"model":"claude-x"}"#;
+    const NOT_HEX: &str = "anthropic-fingerprint must be 64 hex digits, once: the SHA-256 of system, history and model";
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let upper = RIGHT.to_ascii_uppercase();
+        for (path, right) in [
+            ("/v1/messages", RIGHT),
+            ("/v1/messages/count_tokens", upper.as_str()),
+        ] {
+            let ask = || {
+                Ask::new(Method::POST, path)
+                    .with("x-api-key", ALICE)
+                    .with("anthropic-version", "2023-06-01")
+            };
+            let good = ask().body(body).with(wire::HEADER, right);
+            assert_eq!(client.ask(good).await.unwrap().status, 200, "{path}");
+            // Another body.
+            let other = body.replace("More", "Less");
+            let wrong = ask().body(other).with(wire::HEADER, right);
+            let told = client.ask(wrong).await.unwrap();
+            assert_eq!(told.status, 400, "{path}");
+            let text = told.json()["error"]["message"].to_string();
+            for part in ["system (9 bytes)", "3 messages", "claude-x", "expected "] {
+                assert!(text.contains(part), "{text}");
+            }
+            assert!(!text.contains(RIGHT), "{text}");
+            // No fingerprint at all.
+            for bad in [
+                "",
+                "abc",
+                &right[1..],
+                &format!("{right}0"),
+                &right.replace('6', "g"),
+            ] {
+                let told = client
+                    .ask(ask().body(body).with(wire::HEADER, bad))
+                    .await
+                    .unwrap();
+                told.is_error(400, "invalid_request_error", NOT_HEX);
+            }
+        }
+        serves_on(&mut client).await;
+    }
+    let refusals = &world.metrics.prompt_refusals;
+    assert_eq!(refusals.get(PromptRefusal::Fingerprint), 4);
 }

@@ -109,6 +109,12 @@ impl Canonical {
         self
     }
 
+    /// Whether what has been read to its end is an object.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        self.head.is_some()
+    }
+
     /// The wire form of the whole request, if it was asked for, once. Without a name that is a
     /// text the model's is empty.
     #[must_use]
