@@ -54,7 +54,7 @@ impl Chain {
     /// tokens are counted: other rules, another number.
     ///
     /// None when model, tools and system have no canonical form.
-    pub(crate) fn of(read: &Canonical, secret: &Secret, owner: Owner, rules: u64) -> Option<Self> {
+    pub fn of(read: &Canonical, secret: &Secret, owner: Owner, rules: u64) -> Option<Self> {
         let (key, counts) = (secret.chain(), secret.counts());
         let digests = read.head()?;
         let shape = read.shape() as u64;
