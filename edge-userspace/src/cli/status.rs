@@ -308,6 +308,9 @@ fn for_people(status: &Value) -> String {
                 number(&upstream["connect_failures"]),
             ),
         );
+        if let Some(error) = upstream["last_error"].as_str() {
+            line("", format!("CANNOT CONNECT: {error}"));
+        }
     }
     let traffic = &status["traffic"];
     line(

@@ -142,7 +142,7 @@ impl<B: Sendable> Connections<B> {
             }
             Err(ConnectError::Full(_)) => {}
             Err(error) => {
-                self.upstreams.connect_failed(self.id, false);
+                self.upstreams.connect_failed(self.id, false, &error);
                 tracing::debug!(%error, "no connection could be opened ahead");
             }
         }
@@ -169,7 +169,7 @@ impl<B: Sendable> Connections<B> {
             Ok(_) => picked.connected(),
             // That says nothing of the upstream.
             Err(ConnectError::Full(_)) => {}
-            Err(_) => picked.connect_failed(),
+            Err(error) => picked.connect_failed(error),
         }
         connected
     }

@@ -81,12 +81,13 @@ impl Ejection {
         self.lock().is_probed = false;
     }
 
-    /// A connection was made. Whether that ended an ejection.
-    pub(super) fn connected(&self, now_ms: u64) -> bool {
+    /// A connection was made. None when that is nothing new; else whether it ended an
+    /// ejection.
+    pub(super) fn connected(&self, now_ms: u64) -> Option<bool> {
         let is_well = self.failures.load(Ordering::Relaxed) == 0
             && self.until_ms.load(Ordering::Relaxed) == 0;
         if is_well {
-            return false;
+            return None;
         }
         let mut state = self.lock();
         self.failures.store(0, Ordering::Relaxed);
@@ -95,7 +96,7 @@ impl Ejection {
             state.is_probed = false;
             state.returned_at_ms = Some(now_ms);
         }
-        was_ejected
+        Some(was_ejected)
     }
 
     /// A connect failed. For how many milliseconds it is ejected therefore, if it is;
@@ -167,7 +168,8 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(ejection.failed(1, false, true), None);
             assert_eq!(ejection.failed(1, false, true), None);
-            assert!(!ejection.connected(1));
+            assert_eq!(ejection.connected(1), Some(false));
+            assert_eq!(ejection.connected(1), None);
         }
         assert_eq!(ejected_at(&ejection, 1), Some(1000));
         assert_eq!(ejection.standing(1000), Standing::Ejected(1));
@@ -205,11 +207,11 @@ mod tests {
         assert!(ejection.take_probe(now_ms));
         ejection.give_probe_back();
         assert!(ejection.take_probe(now_ms), "the first found out nothing");
-        assert!(ejection.connected(now_ms));
+        assert_eq!(ejection.connected(now_ms), Some(true));
         assert_eq!(ejection.standing(now_ms), Standing::Serving);
         // Again within the bound it goes on where it was, later it begins anew.
         assert_eq!(ejected_at(&ejection, now_ms + 10), Some(5000));
-        assert!(ejection.connected(now_ms + 5010));
+        assert_eq!(ejection.connected(now_ms + 5010), Some(true));
         assert_eq!(ejected_at(&ejection, now_ms + 50_000), Some(1000));
     }
 }

@@ -3,7 +3,7 @@
 use super::choose::{Set, Wants, Why};
 use super::target::Target;
 use super::upstreams::Member;
-use super::{UpstreamId, Upstreams};
+use super::{ConnectError, UpstreamId, Upstreams};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -78,9 +78,9 @@ impl Picked {
     }
 
     /// The upstream has not taken a connection for it.
-    pub(super) fn connect_failed(&mut self) {
+    pub(super) fn connect_failed(&mut self, error: &ConnectError) {
         let is_probe = std::mem::take(&mut self.is_probe);
-        self.upstreams.connect_failed(self.id, is_probe);
+        self.upstreams.connect_failed(self.id, is_probe, error);
     }
 
     fn member(&self) -> &Member {

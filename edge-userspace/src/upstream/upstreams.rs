@@ -1,16 +1,16 @@
 //! All upstreams, as all threads share them: what is outstanding at each, who takes requests,
 //! and the choice.
 
-use super::UpstreamId;
 use super::choose::{self, Load, Random, Set, Wants, Why};
 use super::ejection::{Ejection, Standing};
 use super::failures::Failures;
 use super::picked::Picked;
 use super::target::{Target, TargetError};
+use super::{ConnectError, UpstreamId};
 use crate::config;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// All upstreams of the configuration.
@@ -30,6 +30,8 @@ pub(super) struct Member {
     pub(super) ejection: Ejection,
     failures: Failures,
     failed: AtomicU64,
+    /// Why the last connect failed; none since one was made.
+    last_error: Mutex<Option<String>>,
     connects: AtomicU64,
     connect_failures: AtomicU64,
     picks: [AtomicU64; Why::ALL.len()],
@@ -73,6 +75,8 @@ pub struct Status {
     pub connects: u64,
     /// Connections that could not be made.
     pub connect_failures: u64,
+    /// Why the last one could not; none when one was made since.
+    pub last_error: Option<String>,
     /// Times that it was ejected.
     pub ejections: u64,
     /// Requests that it failed: a status from 500 on, or none.
@@ -103,6 +107,7 @@ impl Upstreams {
                     ejection: Ejection::new(choice),
                     failures: Failures::default(),
                     failed: AtomicU64::new(0),
+                    last_error: Mutex::default(),
                     connects: AtomicU64::new(0),
                     connect_failures: AtomicU64::new(0),
                     picks: Default::default(),
@@ -222,16 +227,22 @@ impl Upstreams {
 
     /// It takes connections, or answers over one.
     pub(super) fn is_well(&self, id: UpstreamId) {
-        if self.member(id).ejection.connected(self.now_ms()) {
-            let name = self.name(id);
+        let member = self.member(id);
+        let Some(was_ejected) = member.ejection.connected(self.now_ms()) else {
+            return;
+        };
+        member.set_last_error(None);
+        if was_ejected {
+            let name = &member.config.name;
             tracing::info!(upstream = name, "the upstream takes connections again");
         }
     }
 
     /// It has not taken a connection; `is_probe`: that of the request that was to try.
-    pub(super) fn connect_failed(&self, id: UpstreamId, is_probe: bool) {
+    pub(super) fn connect_failed(&self, id: UpstreamId, is_probe: bool, error: &ConnectError) {
         let member = self.member(id);
         member.connect_failures.fetch_add(1, Ordering::Relaxed);
+        member.set_last_error(Some(error.to_string()));
         let now_ms = self.now_ms();
         let mut others = self.ids().filter(|other| *other != id);
         let may_eject = others.any(|other| self.is_serving(other, now_ms));
@@ -240,16 +251,13 @@ impl Upstreams {
         };
         let name = &member.config.name;
         if is_probe {
-            tracing::info!(
-                upstream = name,
-                for_ms,
-                "the upstream still takes no connections"
-            );
+            tracing::info!(upstream = name, for_ms, %error, "the upstream still takes no connections");
             return;
         }
         tracing::warn!(
             upstream = name,
             for_ms,
+            %error,
             "the upstream takes no connections: it gets no requests for a while"
         );
         if let Some(act) = self.ejected.get() {
@@ -357,6 +365,13 @@ fn ids() -> impl Iterator<Item = UpstreamId> {
 }
 
 impl Member {
+    fn set_last_error(&self, error: Option<String>) {
+        *self
+            .last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
     fn status(&self, now_ms: u64) -> Status {
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let ejected_for_ms = match self.ejection.standing(now_ms) {
@@ -378,6 +393,9 @@ impl Member {
             waiting_tokens: read(&self.outstanding.waiting_tokens),
             connects: read(&self.connects),
             connect_failures: read(&self.connect_failures),
+            last_error: (self.last_error.lock())
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
             ejections: self.ejection.ejections(),
             failed: read(&self.failed),
             picks: picks

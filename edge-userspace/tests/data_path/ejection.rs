@@ -124,7 +124,8 @@ async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(back.stats().figures().requests > 20);
-    assert_eq!(of().state, "serving");
+    let status = of();
+    assert_eq!((status.state, status.last_error), ("serving", None));
 }
 
 #[tokio::test]
