@@ -203,3 +203,13 @@ fn what_is_wrong_is_told_with_its_place() {
     let path = file.path().to_str().unwrap();
     assert_eq!(json(path, ""), json("-", REQUEST));
 }
+
+#[test]
+fn the_page_shows_a_request_with_its_fingerprint() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/context.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, from) = page.split_once("```json\n").unwrap();
+    let (request, rest) = from.split_once("```").unwrap();
+    let shown = rest.split('`').nth(1).unwrap();
+    assert_eq!(json("", request)["fingerprint"], shown);
+}

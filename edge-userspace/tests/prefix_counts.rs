@@ -365,6 +365,47 @@ proptest! {
         every_prefix(Shape::Messages, &request, &[size]);
     }
 
+    /// Where the hash of what counts is equal, so is the count: a message written in two ways.
+    #[test]
+    fn what_counts_the_same_has_the_same_count(
+        contents in prop::collection::vec(any_content(), 1..4),
+        change in 0..6_usize,
+        chat in any::<bool>(),
+    ) {
+        let shape = if chat { Shape::Chat } else { Shape::Messages };
+        let message = |content: &Value| json!({ "role": "user", "content": content });
+        let messages: Vec<_> = contents.iter().map(message).collect();
+        let request = |messages: &[Value]| {
+            json!({ "model": "gpt-4o", "messages": messages }).to_string()
+        };
+        let text = request(&messages);
+        let other = match change {
+            0 => text.replace("\"text\":", "\"cache_control\":{\"type\":\"e\"},\"text\":"),
+            1 => text.replace("\"type\":\"thinking\"", "\"type\":\"text\""),
+            2 => text.replace("[1,null]", "[1, null ]"),
+            3 => text.replace("[1,null]", "[1.0,null]"),
+            4 => text.replace("\"type\":\"text\"", "\"is_error\":false,\"type\":\"text\""),
+            _ => text.replace("\"role\":\"user\"", "\"role\":\"user\",\"refusal\":null"),
+        };
+        let (one, other) = (
+            read(shape, &text, usize::MAX, None),
+            read(shape, &other, usize::MAX, None),
+        );
+        let (Some(a), Some(b)) = (&one.chain, &other.chain) else {
+            return Err(TestCaseError::fail("both have names"));
+        };
+        let pairs = a.boundaries().iter().zip(b.boundaries());
+        for (a, b) in pairs.filter(|(a, b)| a.exact == b.exact) {
+            let at = u64::from(a.messages);
+            prop_assert_eq!(one.counted.prefixes.tokens(at), other.counted.prefixes.tokens(at));
+            prop_assert_eq!(a.messages, b.messages);
+        }
+        // What does not count changes nothing of it.
+        if [0, 2, 5].contains(&change) {
+            prop_assert_eq!(a.boundaries(), b.boundaries());
+        }
+    }
+
     /// The name is the same in whatever pieces a body comes, also when the model's name makes
     /// what has come so far be read again.
     #[test]
