@@ -20,6 +20,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// So much that is kept of a body's messages is not counted against the room.
+const NAMES_BYTES: usize = 16 * 1024;
+
 /// What a request's head says of its body.
 #[derive(Clone, Copy)]
 pub(super) struct Announced {
@@ -134,6 +137,7 @@ impl Api {
         // Given back when the body has been read.
         let mut decoding = Decoding::new(&self.prompts);
         decoding.grow(reading)?;
+        let mut names_bytes = 0;
         loop {
             let frame = tokio::time::timeout(CLIENT_SILENCE, body.frame()).await;
             let frame = frame.map_err(|_| Refused::Body(Fault::ClientSilent))?;
@@ -155,6 +159,12 @@ impl Api {
                 go_on(reading, spent).await?;
             }
             decoding.grow(reading)?;
+            // Many small messages take more than their bytes.
+            let grown = reading.names_bytes().saturating_sub(names_bytes);
+            if grown > NAMES_BYTES {
+                take(held, grown)?;
+                names_bytes += grown;
+            }
         }
         let begun = Instant::now();
         let finished = reading.finish();

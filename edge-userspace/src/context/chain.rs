@@ -154,10 +154,12 @@ impl Chain {
         self.boundaries.last().filter(|_| self.is_whole)
     }
 
-    /// The beginning, when it has tools or a system prompt.
+    /// The beginning, when it has tools or a system prompt and something follows.
     #[must_use]
     pub fn beginning(&self) -> Option<&Boundary> {
-        self.has_head.then_some(&self.head)
+        // What is around tools is counted only where there are messages.
+        let is_used = self.has_head && !self.boundaries.is_empty();
+        is_used.then_some(&self.head)
     }
 
     fn is_assistant(&self, at: usize) -> bool {

@@ -5,6 +5,8 @@
 //! more, and its texts are counted by the model's own way. Of a conversation whose prefixes are
 //! named the texts are counted at its end too: what is remembered of a prefix need not be.
 
+mod names;
+
 use super::calibration::Calibration;
 use super::count::{Count, Kind, Parts};
 use super::counters::{Counters, Rules};
@@ -18,8 +20,6 @@ use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
 use crate::context::canonical::Canonical;
-use crate::context::wire::Computed;
-use crate::context::{Chain, Owner, Secret};
 use bytes::{Buf as _, Bytes, BytesMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -158,28 +158,6 @@ impl Reading {
         self
     }
 
-    /// Its prefixes are named, by that secret.
-    #[must_use]
-    pub fn chained(mut self, secret: &Secret) -> Self {
-        let mut canonical = Canonical::new(self.shape, secret);
-        if self.canonical.is_some() {
-            canonical.add_wire();
-        }
-        self.canonical = Some(Box::new(canonical));
-        self.is_chained = true;
-        self.walk.waits = true;
-        self
-    }
-
-    /// The fingerprint that a client may have sent is computed.
-    #[must_use]
-    pub fn with_wire_form(mut self) -> Self {
-        // That form has no secret.
-        let canonical = || Box::new(Canonical::new(self.shape, &Secret::demonstration()));
-        self.canonical.get_or_insert_with(canonical).add_wire();
-        self
-    }
-
     /// A piece of the body came; whether all of it has been read. What is left to read is for
     /// [`Reading::go_on`], before the next piece and after others had their turn: pieces may
     /// come one after the other at once, so all of them share what one turn may read.
@@ -276,34 +254,6 @@ impl Reading {
             prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
         };
         (counted, self.held)
-    }
-
-    /// The names of the prefixes of a body that is whole, if they were asked for and it has
-    /// any.
-    #[must_use]
-    pub fn chain(&self, secret: &Secret, owner: Owner) -> Option<Chain> {
-        let canonical = self.canonical.as_ref().filter(|_| self.is_chained)?;
-        let model = self.walk.model.as_deref().unwrap_or_default();
-        Chain::of(canonical, secret, owner, self.rules.number(model))
-    }
-
-    /// The fingerprint of a body that is whole, once, if it was asked for.
-    #[must_use]
-    pub fn wire_form(&mut self) -> Option<Computed> {
-        self.canonical.as_mut()?.wire_form()
-    }
-
-    /// So many messages, with all that is no message, come to so many tokens, the request's own
-    /// framing apart, as [`Prefixes::tokens`] says it. To be told when the body is whole and
-    /// before the next [`Reading::go_on`], of a prefix that counts exactly what the one did
-    /// that it is known of. Whether anything is saved by it.
-    pub fn know(&mut self, messages: u64, tokens: u64) -> bool {
-        let begins = self.again == Some(0) && self.walk.tally.is_exact();
-        if begins {
-            self.known = Some((messages, tokens));
-            self.walk.known = Some(messages);
-        }
-        begins
     }
 
     /// What decoding holds in memory now, bytes.
@@ -457,28 +407,6 @@ impl Reading {
         self.reader = Reader::new();
         self.decoder = Decoder::new(self.encoding, self.most_bytes);
         self.again = Some(0);
-    }
-
-    /// Whether texts are not counted before all have come.
-    fn waits(&self) -> bool {
-        self.is_chained && matches!(self.rule().tokenizer, Tokenizer::Vocabulary(_))
-    }
-
-    /// All texts; none when what is said to be known cannot be so.
-    fn texts(&self) -> Option<Texts> {
-        let Some((messages, tokens)) = self.known else {
-            return Some(self.walk.tally.texts());
-        };
-        let others = self.beside_texts(self.rule(), messages)?;
-        let known = tokens.checked_sub(others)?;
-        Some(self.walk.tally.texts_with(known))
-    }
-
-    /// What a prefix comes to but for its texts.
-    fn beside_texts(&self, rule: &Model, messages: u64) -> Option<u64> {
-        let (mark, seen) = (self.walk.marks.after(messages)?, &self.walk.seen);
-        let outside = seen.pictures[1] - self.walk.marks.last().pictures;
-        Some(outside + mark.pictures + prefixes::framing(&rule.framing, seen, messages, mark.names))
     }
 
     fn rule(&self) -> &Model {

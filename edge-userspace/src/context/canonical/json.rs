@@ -27,12 +27,20 @@ impl Inner {
         }
     }
 
+    /// Another text begins.
+    pub(super) fn begin(&mut self) {
+        self.reader = Reader::new();
+        self.json.tree.clear();
+        self.json.whole = None;
+        self.is_good = true;
+    }
+
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.is_good = self.is_good && self.reader.push(piece, &mut self.json).is_ok();
     }
 
     /// Its canonical form, when it was JSON that has one.
-    pub(super) fn end(mut self) -> Option<Cell> {
+    pub(super) fn end(&mut self) -> Option<Cell> {
         let is_good = self.is_good && self.reader.finish(&mut self.json).is_ok();
         let is_good = is_good && self.json.tree.fault.is_none();
         self.json.whole.filter(|_| is_good)

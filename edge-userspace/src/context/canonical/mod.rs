@@ -20,15 +20,15 @@ mod walk;
 pub use left_out::{LeftOut, Note, Notes, Where};
 pub use tree::Fault;
 
-use super::Secret;
 use super::wire::{Computed, Wire};
+use super::{Boundary, Secret};
 use crate::prompt::Shape;
 use place::Place;
 use strings::{Opening, Strings};
 use tree::Tree;
 
 /// Most messages that are told apart; with more the later ones have no place in the chain.
-pub const MAX_MESSAGES: usize = 16_384;
+pub const MAX_MESSAGES: usize = 8192;
 /// So much of the last user message's text is kept, bytes.
 pub const OPENING_BYTES: usize = 256;
 
@@ -130,6 +130,13 @@ impl Canonical {
         let mut faults = self.messages.iter().zip(0..);
         notes.message_fault = faults.find_map(|(message, at)| Some((at, message.fault?)));
         Some(notes)
+    }
+
+    /// What it holds in memory, and what the chain will that is made of it, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let each = size_of::<Message>() + size_of::<Boundary>();
+        self.messages.capacity() * each + self.tree.memory_bytes()
     }
 
     /// Model, tools and system, when they have a canonical form.

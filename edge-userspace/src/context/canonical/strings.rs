@@ -18,7 +18,9 @@ pub(super) struct Strings {
     has_billing: bool,
     /// Nothing stays of a block's text.
     pub(super) is_emptied: bool,
-    /// Where it may be JSON itself.
+    /// It may be JSON itself.
+    is_arguments: bool,
+    /// Made with the first that may be.
     arguments: Option<Box<Inner>>,
 }
 
@@ -102,9 +104,12 @@ impl Canonical {
             self.strings.billing = Some((Lines::START, Text::default()));
             self.strings.has_billing = false;
         }
-        if self.place() == Some(Place::Function) && self.key() == key::ARGUMENTS {
-            let key = highway::Key(self.tree.key().0);
-            self.strings.arguments = Some(Box::new(Inner::new(key)));
+        let is_arguments = self.place() == Some(Place::Function) && self.key() == key::ARGUMENTS;
+        self.strings.is_arguments = is_arguments;
+        if is_arguments {
+            let key = self.tree.key();
+            let new = || Box::new(Inner::new(highway::Key(key.0)));
+            self.strings.arguments.get_or_insert_with(new).begin();
         }
     }
 
@@ -118,7 +123,9 @@ impl Canonical {
         if let Some((lines, stays)) = &mut strings.billing {
             strings.has_billing |= lines.push(piece, |line| stays.push(line, key));
         }
-        if let Some(arguments) = &mut strings.arguments {
+        if strings.is_arguments
+            && let Some(arguments) = &mut strings.arguments
+        {
             arguments.push(piece);
         }
         if strings.heard == Heard::Message {
@@ -160,7 +167,8 @@ impl Canonical {
             }
             self.note(LeftOut::BillingLine);
         }
-        if let Some(arguments) = self.strings.arguments.take()
+        if std::mem::take(&mut self.strings.is_arguments)
+            && let Some(arguments) = &mut self.strings.arguments
             && let Some(json) = arguments.end()
         {
             value.canonical = Some(json);

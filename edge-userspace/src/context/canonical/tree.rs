@@ -109,6 +109,19 @@ impl<P: Copy> Tree<P> {
         }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let cells = self.canonical.0.capacity() + self.exact.0.capacity();
+        cells * size_of::<Cell>() + self.levels.capacity() * size_of::<Level<P>>()
+    }
+
+    /// Nothing is open any more.
+    pub(super) fn clear(&mut self) {
+        self.levels.clear();
+        self.canonical.0.clear();
+        self.exact.0.clear();
+        self.fault = None;
+    }
+
     pub(super) fn key(&self) -> &Key {
         &self.key
     }

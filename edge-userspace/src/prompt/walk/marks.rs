@@ -54,6 +54,10 @@ impl Marks {
         }
     }
 
+    pub(in crate::prompt) fn memory_bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<Mark>()
+    }
+
     /// After all of them.
     pub(in crate::prompt) fn last(&self) -> Mark {
         self.last
