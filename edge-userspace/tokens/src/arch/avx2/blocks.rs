@@ -10,8 +10,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::blocks::{Bytes, Sink, Vector, drive};
-use crate::exact::characters::{Algebra, Contraction};
+use crate::arch::blocks::{self, Sink, Vector, by_functions, drive};
+use crate::exact::characters::Algebra;
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
@@ -45,55 +45,30 @@ unsafe impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn load_part(at: *const u8, length: usize) -> Self {
-        let mut bytes = [0_u8; 64];
+    unsafe fn any_of<const N: usize>(self, bytes: [u8; N]) -> u64 {
         // SAFETY: the caller's promise.
-        let part = unsafe { std::slice::from_raw_parts(at, length) };
-        bytes[..length].copy_from_slice(part);
-        // SAFETY: there are 64 bytes.
-        unsafe { Self::load(bytes.as_ptr()) }
+        unsafe { any_of(self, bytes) }
+    }
+
+    by_functions! {
+        fn equal(byte: u8) -> u64;
+        fn range(first: u8, count: u8) -> u64;
+        fn with(bit: u8) -> Self;
+        fn test(bit: u8) -> u64;
+        fn high() -> u64;
+        fn continuation() -> u64;
+        fn at_least(byte: u8) -> u64;
     }
 
     #[inline(always)]
-    unsafe fn bytes(self) -> Bytes {
+    unsafe fn long_piece<A: Algebra>(
+        text: &[u8],
+        at: usize,
+        known: usize,
+        pattern: Pattern,
+    ) -> Option<usize> {
         // SAFETY: the caller's promise.
-        unsafe { bytes(self) }
-    }
-
-    #[inline(always)]
-    unsafe fn equal(self, byte: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { equal(self, byte) }
-    }
-
-    #[inline(always)]
-    unsafe fn capitals(self, letter: u64) -> u64 {
-        // SAFETY: the caller's promise.
-        letter & !unsafe { test(self, 0x20) }
-    }
-
-    #[inline(always)]
-    unsafe fn contraction(self, any_case: bool) -> Contraction {
-        // SAFETY: the caller's promise.
-        unsafe { contraction(self, any_case) }
-    }
-
-    #[inline(always)]
-    unsafe fn continuation(self) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { continuation(self) }
-    }
-
-    #[inline(always)]
-    unsafe fn test(self, bits: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { test(self, bits) }
-    }
-
-    #[inline(always)]
-    unsafe fn at_least(self, byte: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { at_least(self, byte) }
+        unsafe { long_piece::<A>(text, at, known, pattern) }
     }
 
     #[inline(always)]
@@ -113,6 +88,13 @@ unsafe impl Vector for Block {
         // SAFETY: the caller's promise.
         unsafe { _pdep_u64(_pext_u64(selected, lasts), firsts) }
     }
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn long_piece<A: Algebra>(text: &[u8], at: usize, known: usize, pattern: Pattern) -> Option<usize> {
+    // SAFETY: the instructions are enabled here.
+    unsafe { blocks::long_piece::<Block, A>(text, at, known, pattern) }
 }
 
 macro_rules! enabled {
@@ -161,8 +143,8 @@ fn any_of<const N: usize>(block: Block, bytes: [u8; N]) -> u64 {
     bits(found.0, found.1)
 }
 
-fn test(block: Block, which: u8) -> u64 {
-    let which = _mm256_set1_epi8(which as i8);
+fn test(block: Block, bit: u8) -> u64 {
+    let which = _mm256_set1_epi8(bit as i8);
     let zero = _mm256_setzero_si256();
     let unset = |half| _mm256_cmpeq_epi8(_mm256_and_si256(half, which), zero);
     !bits(unset(block.0), unset(block.1))
@@ -172,6 +154,10 @@ fn at_least(block: Block, byte: u8) -> u64 {
     let byte = _mm256_set1_epi8(byte as i8);
     let is = |half| _mm256_cmpeq_epi8(_mm256_max_epu8(half, byte), half);
     bits(is(block.0), is(block.1))
+}
+
+fn high(block: Block) -> u64 {
+    bits(block.0, block.1)
 }
 
 fn continuation(block: Block) -> u64 {
@@ -189,34 +175,9 @@ fn range(block: Block, first: u8, count: u8) -> u64 {
     bits(is(block.0), is(block.1))
 }
 
-fn lower(block: Block) -> Block {
-    let bit = _mm256_set1_epi8(0x20);
+fn with(block: Block, bit: u8) -> Block {
+    let bit = _mm256_set1_epi8(bit as i8);
     Block(_mm256_or_si256(block.0, bit), _mm256_or_si256(block.1, bit))
-}
-
-fn bytes(block: Block) -> Bytes {
-    let newline = any_of(block, *b"\n\r");
-    let space = equal(block, b' ');
-    Bytes {
-        letter: range(lower(block), b'a', 26),
-        number: range(block, b'0', 10),
-        newline,
-        blank: (range(block, b'\t', 5) & !newline) | space,
-        space,
-        apostrophe: equal(block, b'\''),
-        high: bits(block.0, block.1),
-        nul: equal(block, 0),
-    }
-}
-
-fn contraction(block: Block, any_case: bool) -> Contraction {
-    let low = if any_case { lower(block) } else { block };
-    Contraction {
-        alone: any_of(low, *b"sdmt"),
-        l: equal(low, b'l'),
-        v_or_r: any_of(low, *b"vr"),
-        e: equal(low, b'e'),
-    }
 }
 
 }

@@ -10,8 +10,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::blocks::{Bytes, Classes, Leads, Sink, Vector, WINDOWS, drive};
-use crate::exact::characters::{Algebra, Contraction};
+use crate::arch::blocks::{self, Classes, Leads, Sink, Vector, WINDOWS, by_functions, drive};
+use crate::exact::characters::Algebra;
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
@@ -49,46 +49,25 @@ unsafe impl Vector for Block {
         Self(unsafe { load_part(at, length) })
     }
 
-    #[inline(always)]
-    unsafe fn bytes(self) -> Bytes {
-        // SAFETY: the caller's promise.
-        unsafe { bytes(self.0) }
+    by_functions! {
+        fn equal(byte: u8) -> u64;
+        fn range(first: u8, count: u8) -> u64;
+        fn with(bit: u8) -> Self;
+        fn test(bit: u8) -> u64;
+        fn high() -> u64;
+        fn continuation() -> u64;
+        fn at_least(byte: u8) -> u64;
     }
 
     #[inline(always)]
-    unsafe fn equal(self, byte: u8) -> u64 {
+    unsafe fn long_piece<A: Algebra>(
+        text: &[u8],
+        at: usize,
+        known: usize,
+        pattern: Pattern,
+    ) -> Option<usize> {
         // SAFETY: the caller's promise.
-        unsafe { equal(self.0, byte) }
-    }
-
-    #[inline(always)]
-    unsafe fn capitals(self, letter: u64) -> u64 {
-        // SAFETY: the caller's promise.
-        letter & !unsafe { test(self.0, 0x20) }
-    }
-
-    #[inline(always)]
-    unsafe fn contraction(self, any_case: bool) -> Contraction {
-        // SAFETY: the caller's promise.
-        unsafe { contraction(self.0, any_case) }
-    }
-
-    #[inline(always)]
-    unsafe fn continuation(self) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { continuation(self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn test(self, bits: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { test(self.0, bits) }
-    }
-
-    #[inline(always)]
-    unsafe fn at_least(self, byte: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { at_least(self.0, byte) }
+        unsafe { long_piece::<A>(text, at, known, pattern) }
     }
 
     #[inline(always)]
@@ -206,6 +185,15 @@ unsafe impl Vector for Block {
     }
 }
 
+#[inline(never)]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn long_piece<A: Algebra>(text: &[u8], at: usize, known: usize, pattern: Pattern) -> Option<usize> {
+    // SAFETY: the instructions are enabled here.
+    unsafe { blocks::long_piece::<Block, A>(text, at, known, pattern) }
+}
+
 macro_rules! enabled {
     ($($item:item)*) => { $(
         #[inline]
@@ -229,59 +217,41 @@ unsafe fn load_part(at: *const u8, length: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(mask, at.cast()) }
 }
 
-fn equal(block: __m512i, byte: u8) -> u64 {
-    _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(byte as i8))
-}
-
-fn test(block: __m512i, bits: u8) -> u64 {
-    _mm512_test_epi8_mask(block, _mm512_set1_epi8(bits as i8))
-}
-
-fn at_least(block: __m512i, byte: u8) -> u64 {
-    _mm512_cmpge_epu8_mask(block, _mm512_set1_epi8(byte as i8))
-}
-
-fn continuation(block: __m512i) -> u64 {
-    _mm512_cmplt_epi8_mask(block, _mm512_set1_epi8(0xc0_u8 as i8))
+fn equal(block: Block, byte: u8) -> u64 {
+    _mm512_cmpeq_epi8_mask(block.0, _mm512_set1_epi8(byte as i8))
 }
 
 /// Bytes from `first` on, `count` of them.
-fn range(block: __m512i, first: u8, count: u8) -> u64 {
-    let from = _mm512_sub_epi8(block, _mm512_set1_epi8(first as i8));
+fn range(block: Block, first: u8, count: u8) -> u64 {
+    let from = _mm512_sub_epi8(block.0, _mm512_set1_epi8(first as i8));
     _mm512_cmplt_epu8_mask(from, _mm512_set1_epi8(count as i8))
 }
 
-fn bytes(block: __m512i) -> Bytes {
-    let low = _mm512_or_si512(block, _mm512_set1_epi8(0x20));
-    let newline = equal(block, b'\n') | equal(block, b'\r');
-    let space = equal(block, b' ');
-    Bytes {
-        letter: range(low, b'a', 26),
-        number: range(block, b'0', 10),
-        newline,
-        blank: (range(block, b'\t', 5) & !newline) | space,
-        space,
-        apostrophe: equal(block, b'\''),
-        high: _mm512_movepi8_mask(block),
-        nul: equal(block, 0),
-    }
+fn with(block: Block, bit: u8) -> Block {
+    Block(_mm512_or_si512(block.0, _mm512_set1_epi8(bit as i8)))
 }
 
-fn contraction(block: __m512i, any_case: bool) -> Contraction {
-    let low = if any_case { _mm512_or_si512(block, _mm512_set1_epi8(0x20)) } else { block };
-    Contraction {
-        alone: equal(low, b's') | equal(low, b'd') | equal(low, b'm') | equal(low, b't'),
-        l: equal(low, b'l'),
-        v_or_r: equal(low, b'v') | equal(low, b'r'),
-        e: equal(low, b'e'),
-    }
+fn test(block: Block, bit: u8) -> u64 {
+    _mm512_test_epi8_mask(block.0, _mm512_set1_epi8(bit as i8))
+}
+
+fn high(block: Block) -> u64 {
+    _mm512_movepi8_mask(block.0)
+}
+
+fn continuation(block: Block) -> u64 {
+    _mm512_cmplt_epi8_mask(block.0, _mm512_set1_epi8(0xc0_u8 as i8))
+}
+
+fn at_least(block: Block, byte: u8) -> u64 {
+    _mm512_cmpge_epu8_mask(block.0, _mm512_set1_epi8(byte as i8))
 }
 
 /// Characters of two and three bytes by tables in registers: those of one window of 2,048 code
 /// points at a time.
 fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes, u64) {
     let mut found = Classes::default();
-    let plain = range(vector, 0xe5, 5) | equal(vector, 0xeb) | equal(vector, 0xec);
+    let plain = range(Block(vector), 0xe5, 5) | equal(Block(vector), 0xeb) | equal(Block(vector), 0xec);
     let plain = plain & leads.three;
     found.letter = plain;
     if cased {
@@ -295,13 +265,13 @@ fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes
     let behind = |by: i8| _mm512_permutexvar_epi8(_mm512_add_epi8(iota, _mm512_set1_epi8(by)), vector);
     let (second, third, fourth) = (behind(1), behind(2), behind(3));
     // The second half of a window pair: U+0800 of U+0000, of the same first byte.
-    let upper_half = test(second, 0x20);
-    let broken = (equal(vector, 0xe0) & !upper_half) | (equal(vector, 0xed) & upper_half) | !at_least(vector, 0xc2);
+    let upper_half = test(Block(second), 0x20);
+    let broken = (equal(Block(vector), 0xe0) & !upper_half) | (equal(Block(vector), 0xed) & upper_half) | !at_least(Block(vector), 0xc2);
     let three = leads.three & !leads.four & !plain & !broken;
     let two = leads.two & !leads.three & !broken;
     // U+10000 to U+1FFFF, emoji among them.
-    let four = leads.four & equal(vector, 0xf0) & range(second, 0x90, 16);
-    let third_half = test(third, 0x20);
+    let four = leads.four & equal(Block(vector), 0xf0) & range(Block(second), 0x90, 16);
+    let third_half = test(Block(third), 0x20);
     let mut left = two | three | four;
     // The lowest eleven bits of the code points: which byte of a window, and which bit.
     let high = _mm512_mask_blend_epi8(three, vector, second);
@@ -323,11 +293,11 @@ fn classes(vector: __m512i, block: &[u8], leads: Leads, cased: bool) -> (Classes
             let half = (third_half >> i & 1) as usize;
             let halves = if half == 1 { third_half } else { !third_half };
             let window = 32 + usize::from(block[i + 1] & 0xf) * 2 + half;
-            (window, four & equal(second, block[i + 1]) & halves)
+            (window, four & equal(Block(second), block[i + 1]) & halves)
         } else {
             let half = (upper_half >> i & 1) as usize;
             let halves = if half == 1 { upper_half } else { !upper_half };
-            (usize::from(block[i] & 0xf) * 2 + half, three & equal(vector, block[i]) & halves)
+            (usize::from(block[i] & 0xf) * 2 + half, three & equal(Block(vector), block[i]) & halves)
         };
         left &= !same;
         let tables = &WINDOWS.0[window * 5 * 256..][..5 * 256];

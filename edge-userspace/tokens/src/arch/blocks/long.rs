@@ -19,8 +19,8 @@ use crate::pattern::class::{self, LETTER, LOWER, NUMBER, SPACE, UPPER};
 ///
 /// # Safety
 /// The instructions of `V` are there.
-#[inline(never)]
-pub(super) unsafe fn long_piece<V: Vector, A: Algebra>(
+#[inline(always)]
+pub(crate) unsafe fn long_piece<V: Vector, A: Algebra>(
     text: &[u8],
     at: usize,
     known: usize,

@@ -19,6 +19,9 @@ mod long;
 mod vector;
 mod wide;
 
+pub(crate) use long::long_piece;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) use vector::by_functions;
 pub(crate) use vector::{Bytes, Vector};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use wide::WINDOWS;
@@ -37,7 +40,6 @@ use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
 use emit::{note, one_by_one, settle};
-use long::long_piece;
 use wide::Wide;
 
 /// Cuts a text, which is all there, into pieces. Answers where it stopped: at the end, or at a
@@ -137,7 +139,7 @@ pub(crate) unsafe fn drive<V: Vector, A: Algebra>(
                 // A piece that is longer than the block.
                 let known = block.inside.trailing_ones() as usize;
                 // SAFETY: the caller's promise.
-                let end = unsafe { long_piece::<V, A>(text, at, known, pattern) };
+                let end = unsafe { V::long_piece::<A>(text, at, known, pattern) };
                 let Some(end) = end else {
                     break;
                 };

@@ -9,8 +9,9 @@
 )]
 
 use super::{Classes, Leads, note};
-use crate::exact::characters::Contraction;
+use crate::exact::characters::{Algebra, Contraction};
 use crate::lookup::batch::Batch;
+use crate::pattern::Pattern;
 
 /// What the bytes of a block are: a bit each.
 #[derive(Clone, Copy, Default)]
@@ -51,42 +52,108 @@ pub(crate) unsafe trait Vector: Copy {
     ///
     /// # Safety
     /// They can be read, and the instructions are there.
-    unsafe fn load_part(at: *const u8, length: usize) -> Self;
-    /// The classes of ASCII.
-    ///
-    /// # Safety
-    /// The instructions are there.
-    unsafe fn bytes(self) -> Bytes;
+    #[inline(always)]
+    unsafe fn load_part(at: *const u8, length: usize) -> Self {
+        let mut bytes = [0_u8; 64];
+        // SAFETY: the caller's promise.
+        let part = unsafe { std::slice::from_raw_parts(at, length) };
+        bytes[..length].copy_from_slice(part);
+        // SAFETY: there are 64 bytes; the instructions are the caller's promise.
+        unsafe { Self::load(bytes.as_ptr()) }
+    }
     /// Bytes that are this one.
     ///
     /// # Safety
     /// The instructions are there.
     unsafe fn equal(self, byte: u8) -> u64;
-    /// ASCII capitals among the letters given.
+    /// Bytes that are one of these.
     ///
     /// # Safety
     /// The instructions are there.
-    unsafe fn capitals(self, letter: u64) -> u64;
-    /// Letters of contractions; as bytes, U+017F left out.
+    #[inline(always)]
+    unsafe fn any_of<const N: usize>(self, bytes: [u8; N]) -> u64 {
+        // SAFETY: the caller's promise.
+        let equal = |byte| unsafe { self.equal(byte) };
+        bytes.into_iter().fold(0, |found, byte| found | equal(byte))
+    }
+    /// Bytes from `first` on, `count` of them, all of ASCII.
     ///
     /// # Safety
     /// The instructions are there.
-    unsafe fn contraction(self, any_case: bool) -> Contraction;
+    unsafe fn range(self, first: u8, count: u8) -> u64;
+    /// The same with this bit set in each byte: 0x20 makes capitals small.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    unsafe fn with(self, bit: u8) -> Self;
+    /// Bytes that have this bit, a single one.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    unsafe fn test(self, bit: u8) -> u64;
+    /// Bytes from 0x80 on.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    unsafe fn high(self) -> u64;
     /// Bytes 0x80 to 0xbf.
     ///
     /// # Safety
     /// The instructions are there.
     unsafe fn continuation(self) -> u64;
-    /// Bytes that have one of these bits.
-    ///
-    /// # Safety
-    /// The instructions are there.
-    unsafe fn test(self, bits: u8) -> u64;
-    /// Bytes of at least this, as unsigned numbers.
+    /// Bytes of at least this, as unsigned numbers; asked for above 0x80.
     ///
     /// # Safety
     /// The instructions are there.
     unsafe fn at_least(self, byte: u8) -> u64;
+    /// The classes of ASCII.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    #[inline(always)]
+    unsafe fn bytes(self) -> Bytes {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let newline = self.any_of(*b"\n\r");
+            let space = self.equal(b' ');
+            Bytes {
+                letter: self.with(0x20).range(b'a', 26),
+                number: self.range(b'0', 10),
+                newline,
+                blank: (self.range(b'\t', 5) & !newline) | space,
+                space,
+                apostrophe: self.equal(b'\''),
+                high: self.high(),
+                nul: self.equal(0),
+            }
+        }
+    }
+    /// ASCII capitals among the letters given.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    #[inline(always)]
+    unsafe fn capitals(self, letter: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        letter & !unsafe { self.test(0x20) }
+    }
+    /// Letters of contractions; as bytes, U+017F left out.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    #[inline(always)]
+    unsafe fn contraction(self, any_case: bool) -> Contraction {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = self.with(if any_case { 0x20 } else { 0 });
+            Contraction {
+                alone: low.any_of(*b"sdmt"),
+                l: low.equal(b'l'),
+                v_or_r: low.any_of(*b"vr"),
+                e: low.equal(b'e'),
+            }
+        }
+    }
     /// The classes of characters outside of ASCII, and the first bytes of those that are left
     /// to be looked at one by one. Those of CJK and Hangul are letters without a case.
     ///
@@ -123,6 +190,17 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// The instructions are there.
     unsafe fn first_of(selected: u64, lasts: u64, firsts: u64) -> u64;
+    /// [`long_piece`](super::long_piece) in a function of its own that has the instructions
+    /// enabled.
+    ///
+    /// # Safety
+    /// The instructions are there.
+    unsafe fn long_piece<A: Algebra>(
+        text: &[u8],
+        at: usize,
+        known: usize,
+        pattern: Pattern,
+    ) -> Option<usize>;
     /// Adds the pieces that start at `starts` and end at `ends` to the batch. `at` is the place
     /// in the text.
     ///
@@ -134,3 +212,16 @@ pub(crate) unsafe trait Vector: Copy {
         unsafe { note(at, ends, batch) };
     }
 }
+
+/// Methods of [`Vector`] that call the function of the same name, which has the instructions
+/// enabled.
+macro_rules! by_functions {
+    ($(fn $name:ident($($argument:ident: $of:ty),*) -> $to:ty;)*) => { $(
+        #[inline(always)]
+        unsafe fn $name(self $(, $argument: $of)*) -> $to {
+            // SAFETY: the caller's promise.
+            unsafe { $name(self $(, $argument)*) }
+        }
+    )* };
+}
+pub(crate) use by_functions;

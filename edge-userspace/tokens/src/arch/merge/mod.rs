@@ -19,7 +19,7 @@ pub(crate) use streams::{Joint, OVERLAP_BYTES};
 pub(super) use turns::POSITION_BITS;
 pub(super) use turns::Vectors;
 use turns::{alone, take_turns};
-use work::{Keys8, Keys16, Spans};
+use work::{Keys, Spans};
 
 use super::Isa;
 use crate::merge::{Ring, Shared, WINDOW_BYTES};
@@ -66,7 +66,7 @@ pub(super) use entry_points;
 pub(super) unsafe fn keys8<V: Vectors>(shared: &Shared<'_>, keys: &[u64], counts: &mut [u8]) {
     let from = 0;
     // SAFETY: the caller's promise.
-    unsafe { take_turns::<V, _, 8, 32>(shared, Keys8 { keys, counts, from }) }
+    unsafe { take_turns::<V, _, 8, 32>(shared, Keys { keys, counts, from }) }
 }
 
 /// # Safety
@@ -75,7 +75,7 @@ pub(super) unsafe fn keys8<V: Vectors>(shared: &Shared<'_>, keys: &[u64], counts
 pub(super) unsafe fn keys16<V: Vectors>(shared: &Shared<'_>, keys: &[[u64; 2]], counts: &mut [u8]) {
     let from = 0;
     // SAFETY: the caller's promise.
-    unsafe { take_turns::<V, _, 16, 32>(shared, Keys16 { keys, counts, from }) }
+    unsafe { take_turns::<V, _, 16, 32>(shared, Keys { keys, counts, from }) }
 }
 
 /// # Safety

@@ -10,44 +10,35 @@ use crate::merge::Shared;
 // The bytes of a key are taken as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// Pieces of at most eight bytes.
-pub(super) struct Keys8<'a> {
-    pub(super) keys: &'a [u64],
-    pub(super) counts: &'a mut [u8],
-    pub(super) from: usize,
+/// A piece in words, with zeros behind its last byte, which is none.
+pub(super) trait Key: bytemuck::Pod {
+    /// Its bytes.
+    fn length(&self) -> usize;
 }
 
-impl Work for Keys8<'_> {
+impl Key for u64 {
     #[inline(always)]
-    unsafe fn next<V: Vectors, const LANES: usize, const N: usize>(
-        &mut self,
-        shared: &Shared<'_>,
-        slot: &mut Slot<N>,
-    ) -> bool {
-        if slot.of != NOTHING {
-            self.counts[slot.of] = slot.count() as u8;
-        }
-        let Some(key) = self.keys.get(self.from) else {
-            return false;
-        };
-        let length = 8 - key.leading_zeros() as usize / 8;
-        // SAFETY: the caller's promise.
-        unsafe {
-            slot.start::<V, LANES>(shared, &bytemuck::bytes_of(key)[..length], self.from);
-        }
-        self.from += 1;
-        true
+    fn length(&self) -> usize {
+        8 - self.leading_zeros() as usize / 8
     }
 }
 
-/// Pieces of at most sixteen bytes.
-pub(super) struct Keys16<'a> {
-    pub(super) keys: &'a [[u64; 2]],
+impl Key for [u64; 2] {
+    #[inline(always)]
+    fn length(&self) -> usize {
+        let whole = u128::from(self[0]) | (u128::from(self[1]) << 64);
+        16 - whole.leading_zeros() as usize / 8
+    }
+}
+
+/// Pieces of at most eight, or sixteen, bytes.
+pub(super) struct Keys<'a, K> {
+    pub(super) keys: &'a [K],
     pub(super) counts: &'a mut [u8],
     pub(super) from: usize,
 }
 
-impl Work for Keys16<'_> {
+impl<K: Key> Work for Keys<'_, K> {
     #[inline(always)]
     unsafe fn next<V: Vectors, const LANES: usize, const N: usize>(
         &mut self,
@@ -60,12 +51,9 @@ impl Work for Keys16<'_> {
         let Some(key) = self.keys.get(self.from) else {
             return false;
         };
-        let whole = u128::from(key[0]) | (u128::from(key[1]) << 64);
-        let length = 16 - whole.leading_zeros() as usize / 8;
+        let bytes = &bytemuck::bytes_of(key)[..key.length()];
         // SAFETY: the caller's promise.
-        unsafe {
-            slot.start::<V, LANES>(shared, &bytemuck::bytes_of(key)[..length], self.from);
-        }
+        unsafe { slot.start::<V, LANES>(shared, bytes, self.from) };
         self.from += 1;
         true
     }

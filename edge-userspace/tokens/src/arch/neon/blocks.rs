@@ -12,9 +12,9 @@
 
 use std::arch::aarch64::*;
 
-use crate::arch::blocks::{Bytes, Sink, Vector, drive};
+use crate::arch::blocks::{self, Sink, Vector, by_functions, drive};
 use crate::arch::scalar::blocks::Block as Words;
-use crate::exact::characters::{Algebra, Contraction};
+use crate::exact::characters::Algebra;
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
@@ -43,55 +43,30 @@ unsafe impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn load_part(at: *const u8, length: usize) -> Self {
-        let mut bytes = [0_u8; 64];
+    unsafe fn any_of<const N: usize>(self, bytes: [u8; N]) -> u64 {
         // SAFETY: the caller's promise.
-        let part = unsafe { std::slice::from_raw_parts(at, length) };
-        bytes[..length].copy_from_slice(part);
-        // SAFETY: there are 64 bytes.
-        unsafe { Self::load(bytes.as_ptr()) }
+        unsafe { any_of(self, bytes) }
+    }
+
+    by_functions! {
+        fn equal(byte: u8) -> u64;
+        fn range(first: u8, count: u8) -> u64;
+        fn with(bit: u8) -> Self;
+        fn test(bit: u8) -> u64;
+        fn high() -> u64;
+        fn continuation() -> u64;
+        fn at_least(byte: u8) -> u64;
     }
 
     #[inline(always)]
-    unsafe fn bytes(self) -> Bytes {
+    unsafe fn long_piece<A: Algebra>(
+        text: &[u8],
+        at: usize,
+        known: usize,
+        pattern: Pattern,
+    ) -> Option<usize> {
         // SAFETY: the caller's promise.
-        unsafe { bytes(self) }
-    }
-
-    #[inline(always)]
-    unsafe fn equal(self, byte: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { equal(self, byte) }
-    }
-
-    #[inline(always)]
-    unsafe fn capitals(self, letter: u64) -> u64 {
-        // SAFETY: the caller's promise.
-        letter & !unsafe { test(self, 0x20) }
-    }
-
-    #[inline(always)]
-    unsafe fn contraction(self, any_case: bool) -> Contraction {
-        // SAFETY: the caller's promise.
-        unsafe { contraction(self, any_case) }
-    }
-
-    #[inline(always)]
-    unsafe fn continuation(self) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { continuation(self) }
-    }
-
-    #[inline(always)]
-    unsafe fn test(self, bits: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { test(self, bits) }
-    }
-
-    #[inline(always)]
-    unsafe fn at_least(self, byte: u8) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { at_least(self, byte) }
+        unsafe { long_piece::<A>(text, at, known, pattern) }
     }
 
     #[inline(always)]
@@ -111,6 +86,13 @@ unsafe impl Vector for Block {
         // SAFETY: no instructions are asked for.
         unsafe { Words::first_of(selected, lasts, firsts) }
     }
+}
+
+#[inline(never)]
+#[target_feature(enable = "neon")]
+fn long_piece<A: Algebra>(text: &[u8], at: usize, known: usize, pattern: Pattern) -> Option<usize> {
+    // SAFETY: the instructions are enabled here.
+    unsafe { blocks::long_piece::<Block, A>(text, at, known, pattern) }
 }
 
 macro_rules! enabled {
@@ -150,14 +132,18 @@ fn any_of<const N: usize>(block: Block, bytes: [u8; N]) -> u64 {
     })
 }
 
-fn test(block: Block, which: u8) -> u64 {
-    let which = vdupq_n_u8(which);
-    bits(block, |part| vtstq_u8(part, which))
+fn test(block: Block, bit: u8) -> u64 {
+    let bit = vdupq_n_u8(bit);
+    bits(block, |part| vtstq_u8(part, bit))
 }
 
 fn at_least(block: Block, byte: u8) -> u64 {
     let byte = vdupq_n_u8(byte);
     bits(block, |part| vcgeq_u8(part, byte))
+}
+
+fn high(block: Block) -> u64 {
+    bits(block, |part| part)
 }
 
 fn continuation(block: Block) -> u64 {
@@ -171,36 +157,11 @@ fn range(block: Block, first: u8, count: u8) -> u64 {
     bits(block, |part| vcltq_u8(vsubq_u8(part, first), count))
 }
 
-fn lower(block: Block) -> Block {
-    let bit = vdupq_n_u8(0x20);
+fn with(block: Block, bit: u8) -> Block {
+    let bit = vdupq_n_u8(bit);
     let uint8x16x4_t(first, second, third, fourth) = block.0;
-    let lower = |part| vorrq_u8(part, bit);
-    Block(uint8x16x4_t(lower(first), lower(second), lower(third), lower(fourth)))
-}
-
-fn bytes(block: Block) -> Bytes {
-    let newline = any_of(block, *b"\n\r");
-    let space = equal(block, b' ');
-    Bytes {
-        letter: range(lower(block), b'a', 26),
-        number: range(block, b'0', 10),
-        newline,
-        blank: (range(block, b'\t', 5) & !newline) | space,
-        space,
-        apostrophe: equal(block, b'\''),
-        high: bits(block, |part| part),
-        nul: equal(block, 0),
-    }
-}
-
-fn contraction(block: Block, any_case: bool) -> Contraction {
-    let low = if any_case { lower(block) } else { block };
-    Contraction {
-        alone: any_of(low, *b"sdmt"),
-        l: equal(low, b'l'),
-        v_or_r: any_of(low, *b"vr"),
-        e: equal(low, b'e'),
-    }
+    let with = |part| vorrq_u8(part, bit);
+    Block(uint8x16x4_t(with(first), with(second), with(third), with(fourth)))
 }
 
 }

@@ -5,8 +5,8 @@
     reason = "the trait is for instructions; here two loads and nothing else"
 )]
 
-use crate::arch::blocks::{Bytes, Sink, Vector, drive};
-use crate::exact::characters::{Algebra, Contraction};
+use crate::arch::blocks::{Sink, Vector, drive, long_piece};
+use crate::exact::characters::Algebra;
 use crate::lookup::batch::Batch;
 use crate::pattern::Pattern;
 
@@ -45,22 +45,6 @@ impl Block {
         }
         bits
     }
-
-    /// ASCII from `first` on, `count` of them.
-    #[inline(always)]
-    fn range(self, first: u8, count: u8) -> u64 {
-        self.bits(|word| {
-            let low = word & LOW;
-            let from = low + every(0x80 - first);
-            let behind = low + every(0x80 - first - count);
-            from & !behind & !word
-        })
-    }
-
-    #[inline(always)]
-    fn is(self, byte: u8) -> u64 {
-        self.bits(|word| !nonzero(word ^ every(byte)))
-    }
 }
 
 /// The highest bit of each byte that is not zero.
@@ -79,51 +63,40 @@ unsafe impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn load_part(at: *const u8, length: usize) -> Self {
-        let mut bytes = [[0; 8]; 8];
-        // SAFETY: the caller's promise.
-        let part = unsafe { std::slice::from_raw_parts(at, length) };
-        bytes.as_flattened_mut()[..length].copy_from_slice(part);
-        Self(bytes.map(u64::from_le_bytes))
-    }
-
-    #[inline(always)]
-    unsafe fn bytes(self) -> Bytes {
-        let newline = self.is(b'\n') | self.is(b'\r');
-        let space = self.is(b' ');
-        let low = Self(self.0.map(|word| word | every(0x20)));
-        Bytes {
-            letter: low.range(b'a', 26),
-            number: self.range(b'0', 10),
-            newline,
-            blank: (self.range(b'\t', 5) & !newline) | space,
-            space,
-            apostrophe: self.is(b'\''),
-            high: self.bits(|word| word),
-            nul: self.is(0),
-        }
-    }
-
-    #[inline(always)]
     unsafe fn equal(self, byte: u8) -> u64 {
-        self.is(byte)
+        self.bits(|word| !nonzero(word ^ every(byte)))
+    }
+
+    /// ASCII from `first` on, `count` of them.
+    #[inline(always)]
+    unsafe fn range(self, first: u8, count: u8) -> u64 {
+        self.bits(|word| {
+            let low = word & LOW;
+            let from = low + every(0x80 - first);
+            let behind = low + every(0x80 - first - count);
+            from & !behind & !word
+        })
     }
 
     #[inline(always)]
-    unsafe fn capitals(self, letter: u64) -> u64 {
-        letter & !self.bits(|word| word << 2)
+    unsafe fn with(self, bit: u8) -> Self {
+        Self(self.0.map(|word| word | every(bit)))
     }
 
     #[inline(always)]
-    unsafe fn contraction(self, any_case: bool) -> Contraction {
-        let fold = if any_case { every(0x20) } else { 0 };
-        let low = Self(self.0.map(|word| word | fold));
-        Contraction {
-            alone: low.is(b's') | low.is(b'd') | low.is(b'm') | low.is(b't'),
-            l: low.is(b'l'),
-            v_or_r: low.is(b'v') | low.is(b'r'),
-            e: low.is(b'e'),
-        }
+    unsafe fn high(self) -> u64 {
+        self.bits(|word| word)
+    }
+
+    #[inline(never)]
+    unsafe fn long_piece<A: Algebra>(
+        text: &[u8],
+        at: usize,
+        known: usize,
+        pattern: Pattern,
+    ) -> Option<usize> {
+        // SAFETY: no instructions are asked for.
+        unsafe { long_piece::<Self, A>(text, at, known, pattern) }
     }
 
     #[inline(always)]
@@ -132,8 +105,8 @@ unsafe impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn test(self, bits: u8) -> u64 {
-        self.bits(|word| nonzero(word & every(bits)))
+    unsafe fn test(self, bit: u8) -> u64 {
+        self.bits(|word| word << bit.leading_zeros())
     }
 
     #[inline(always)]
