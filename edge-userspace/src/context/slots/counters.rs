@@ -61,11 +61,11 @@ const EVENTS: usize = Event::Occupied as usize + 1;
 #[derive(Default)]
 struct OfThread([AtomicU64; EVENTS]);
 
-pub(super) struct PerThread(Box<[OfThread]>);
+pub(super) struct PerThread([OfThread; THREADS + 1]);
 
 impl PerThread {
     pub(super) fn new() -> Self {
-        Self((0..=THREADS).map(|_| OfThread::default()).collect())
+        Self(std::array::from_fn(|_| OfThread::default()))
     }
 
     #[inline]

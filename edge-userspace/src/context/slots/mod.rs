@@ -13,6 +13,7 @@ mod elsewhere;
 mod keep;
 mod life;
 mod memory;
+mod place;
 mod set;
 mod slot;
 mod sync;
@@ -189,14 +190,6 @@ impl Slots {
     }
 }
 
-/// Tenant and context as one word. For any tenant each context has another, and for any
-/// context each tenant. Two that differ in both agree once in 2^64: a context is a keyed hash,
-/// so nobody can choose one.
-#[inline]
-fn owner(key: &Key) -> u64 {
-    key.tenant.0 ^ key.context.0.rotate_left(32)
-}
-
 #[inline]
 fn entry(exact: u64, numbers: u64, life: Life) -> Entry {
     Entry {
@@ -206,16 +199,4 @@ fn entry(exact: u64, numbers: u64, life: Life) -> Entry {
         hint: (numbers >> 32) as u32,
         long: life.long(),
     }
-}
-
-/// A fingerprint's home in its set.
-#[inline]
-fn home(fingerprint: [u64; 2]) -> usize {
-    fingerprint[0] as usize & (WAYS - 1)
-}
-
-/// By what a home tells its own apart when they are elsewhere: 12 bits, never 0.
-#[inline]
-fn tag(fingerprint: [u64; 2]) -> u16 {
-    ((fingerprint[1] >> 52) as u16).max(1)
 }

@@ -11,10 +11,11 @@
 //!
 //! For whoever holds the set's lock. Not here: which slot has to go ([`super::keep`]).
 
+use super::WAYS;
 use super::elsewhere::{Elsewhere, MOST};
 use super::keep;
+use super::place::{home, tag};
 use super::slot::{Contents, Slot};
-use super::{WAYS, home, tag};
 
 /// The slots of a set.
 pub(super) struct Set<'table>(pub(super) &'table [Slot]);

@@ -12,7 +12,8 @@ use super::life::Life;
 use super::sync::Ordering::{Acquire, Relaxed, Release};
 use super::sync::{AtomicU64, fence};
 
-/// One place of the table.
+/// One place of the table. The default is empty.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Slot {
     /// How often it was written (32 bits, odd while it is), and the generation that the
@@ -32,7 +33,7 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) fingerprint: [u64; 2],
-    /// Tenant and context, see [`super::owner`].
+    /// Tenant and context, see [`super::place::owner`].
     pub(super) owner: u64,
     pub(super) exact: u64,
     /// Tokens (32 bits) and hint (32).
@@ -146,7 +147,9 @@ impl Slot {
         self.owner.store(contents.owner, Relaxed);
         self.exact.store(contents.exact, Relaxed);
         self.numbers.store(contents.numbers, Relaxed);
-        self.life.store(contents.life.0, Relaxed);
+        // Readers exchange this one too. A store would have its place among theirs as well,
+        // but in loom's models, which do not order the two.
+        self.life.swap(contents.life.0, Relaxed);
         self.elsewhere.store(elsewhere.0, Relaxed);
         self.end(count, contents.generation);
     }

@@ -4,10 +4,11 @@
 
 use super::life::Life;
 use super::memory::Memory;
+use super::place::{owner, tag};
 use super::set::{Set, Stored};
 use super::slot::{Contents, Slot};
 use super::sync::{AtomicU32, Mutex, Ordering, PoisonError, spin_loop};
-use super::{LOOKS, WAYS, owner, tag};
+use super::{LOOKS, WAYS};
 use crate::context::Key;
 use crate::context::slots::Entry;
 use crate::upstream::UpstreamId;

@@ -1,5 +1,6 @@
 //! The table as its users see it, and what must hold in its sets.
 
+use super::place::{home, owner, tag};
 use super::set::{Set, Stored};
 use super::*;
 use crate::context::{ContextId, Fingerprint, Tenant};

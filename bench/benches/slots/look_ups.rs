@@ -1,0 +1,194 @@
+//! One thread that looks up.
+
+use crate::contexts::{Contexts, Hashed, entry, thread_ns};
+use crate::tables::{DashMap, Direct, Moka, Papaya, QuickCache, Table};
+use crate::{Effort, allocations};
+use bench::{figure, figure_exact, median};
+use edge_userspace::context::slots::Slots;
+use edge_userspace::context::{Entry, Fingerprint, Key};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+/// Keys are fetched so many look-ups ahead: the time is the table's, not the key's.
+const AHEAD: usize = 16;
+
+/// Prints what a look-up takes with these contexts.
+pub(crate) fn run(size: &str, contexts: &Contexts, effort: Effort) {
+    let mut memory = Vec::new();
+    let ours = weighed::<Slots>(contexts, &mut memory);
+    let papaya = weighed::<Papaya>(contexts, &mut memory);
+    let quick_cache = weighed::<QuickCache>(contexts, &mut memory);
+    let dashmap = weighed::<DashMap>(contexts, &mut memory);
+    let moka = weighed::<Moka>(contexts, &mut memory);
+    let direct = Direct::full(contexts);
+    let in_direct = (contexts.keys.iter()).filter(|key| direct.find(key).is_some());
+    let all = contexts.keys.len();
+    println!(
+        "{size}: {all} contexts; in `direct` {}; bytes of others a context: {}",
+        in_direct.count(),
+        memory.join(", ")
+    );
+
+    let mut samples: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut ratios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for round in 0..effort.rounds {
+        let order = contexts.order(effort.look_ups + AHEAD, round as u64);
+        let run = Run { contexts, order };
+        let mut note = |name, ns| samples.entry(name).or_default().push(ns);
+        note("null", run.time::<true>(|key| Some(null(key))));
+        let before = allocations::calls();
+        let hit = run.of::<Slots, true>(&ours);
+        let independent = run.of::<Slots, false>(&ours);
+        let miss = run.misses(&ours);
+        assert_eq!(allocations::calls(), before, "a look-up allocated");
+        note("slots", hit);
+        note("independent", independent);
+        note("miss", miss);
+        note("direct", run.time_of_some::<true>(|key| direct.find(key)));
+        let peers = [
+            ("papaya", run.of::<Papaya, true>(&papaya)),
+            ("quick_cache", run.of::<QuickCache, true>(&quick_cache)),
+            ("dashmap", run.of::<DashMap, true>(&dashmap)),
+            ("moka", run.of::<Moka, true>(&moka)),
+        ];
+        for (name, ns) in peers {
+            note(name, ns);
+            ratios.entry(name).or_default().push(ns / hit);
+        }
+    }
+    for (name, samples) in samples {
+        let ns = median(samples);
+        match (name, size) {
+            ("slots", "1m") => figure("slots.hit_dram_ns", ns, "ns"),
+            ("slots", _) => figure(&format!("slots.hit_{size}_ns"), ns, "ns"),
+            ("miss", "l1") => figure("slots.miss_ns", ns, "ns"),
+            _ => figure(&format!("slots.{size}.{name}_ns"), ns, "ns"),
+        }
+    }
+    for (peer, ratios) in ratios {
+        let name = format!("slots.ratio.{size}.vs_{peer}");
+        figure_exact(&name, median(ratios), "times");
+    }
+}
+
+/// A full table; what it allocated is noted. (Ours is mapped, and as large as it says.)
+fn weighed<T: Table>(contexts: &Contexts, memory: &mut Vec<String>) -> T {
+    let before = allocations::bytes();
+    let table = T::full(contexts);
+    let bytes = allocations::bytes().saturating_sub(before);
+    if T::NAME != <Slots as Table>::NAME {
+        memory.push(format!("{} {}", T::NAME, bytes / contexts.keys.len()));
+    }
+    for (number, key) in contexts.keys.iter().enumerate() {
+        assert_eq!(table.find(key), Some(entry(number)), "{}", T::NAME);
+    }
+    table
+}
+
+/// What comes before the table: the key's word, made dependent on the one before.
+fn null(key: &Hashed) -> Entry {
+    Entry {
+        exact: key.0.fingerprint.words()[0] >> 24,
+        ..entry(0)
+    }
+}
+
+/// The look-ups of a round.
+struct Run<'contexts> {
+    contexts: &'contexts Contexts,
+    order: Vec<u32>,
+}
+
+impl Run<'_> {
+    fn of<T: Table, const DEPENDENT: bool>(&self, table: &T) -> f64 {
+        // What the table before left in the caches is no part of it.
+        let warm = self.order.len().min(4 * self.contexts.keys.len());
+        let found = (self.order[..warm].iter())
+            .filter_map(|number| table.find(&self.contexts.keys[*number as usize]));
+        assert_eq!(found.count(), warm);
+        let mut wrong = 0;
+        let ns = self.each::<DEPENDENT>(|key, number| {
+            let found = table.find(key);
+            wrong += usize::from(!found.is_some_and(|entry| entry.tokens == number));
+            found
+        });
+        assert_eq!(wrong, 0, "{}", T::NAME);
+        ns
+    }
+
+    fn time<const DEPENDENT: bool>(&self, find: impl Fn(&Hashed) -> Option<Entry>) -> f64 {
+        self.each::<DEPENDENT>(|key, _| black_box(find(key)))
+    }
+
+    /// Of one that does not have all.
+    fn time_of_some<const DEPENDENT: bool>(&self, find: impl Fn(&Hashed) -> Option<Entry>) -> f64 {
+        let mut wrong = 0;
+        let ns = self.each::<DEPENDENT>(|key, number| {
+            let found = find(key);
+            wrong += usize::from(found.is_some_and(|entry| entry.tokens != number));
+            found
+        });
+        assert_eq!(wrong, 0, "direct");
+        ns
+    }
+
+    /// Keys that were never put in.
+    fn misses(&self, table: &Slots) -> f64 {
+        let mut found = 0;
+        let ns = self.each::<false>(|key, _| {
+            let [first, second] = key.0.fingerprint.words();
+            let absent = Hashed(Key {
+                fingerprint: Fingerprint::new([first ^ 1 << 40, second]),
+                ..key.0
+            });
+            let entry = Table::find(table, &absent);
+            found += usize::from(entry.is_some());
+            entry
+        });
+        assert_eq!(found, 0);
+        ns
+    }
+
+    /// Nanoseconds of one call of `find`, which gets a key and its number.
+    #[inline(always)]
+    fn each<const DEPENDENT: bool>(
+        &self,
+        mut find: impl FnMut(&Hashed, u32) -> Option<Entry>,
+    ) -> f64 {
+        let keys = &self.contexts.keys;
+        let order = &self.order[..];
+        let look_ups = order.len() - AHEAD;
+        // Always 0, which the compiler cannot know: a number is below 2^40.
+        let mut before = 0;
+        let began = thread_ns();
+        for place in 0..look_ups {
+            let number = order[place];
+            let mut key = keys[number as usize];
+            prefetch(&keys[order[place + AHEAD] as usize]);
+            if DEPENDENT {
+                let [first, second] = key.0.fingerprint.words();
+                key.0.fingerprint = Fingerprint::new([first ^ before, second]);
+            }
+            if let Some(entry) = find(&key, number) {
+                before = entry.exact >> 40;
+            }
+        }
+        let ns = thread_ns() - began;
+        black_box(before);
+        ns / look_ups as f64
+    }
+}
+
+/// Has a key fetched.
+#[inline(always)]
+fn prefetch(key: &Hashed) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the intrinsic takes a pointer")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(key).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = key;
+}
