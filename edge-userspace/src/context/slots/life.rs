@@ -12,15 +12,16 @@ pub(super) const LONG_S: u32 = 3600;
 /// Uses are counted up to here.
 pub(super) const MOST_USES: u32 = 3;
 
-const UPSTREAM: u32 = 32;
-const USES: u32 = 48;
-const LONG: u32 = 50;
-const TENANT: u32 = 51;
+const TENANT: u32 = 13;
+const LONG: u32 = TENANT;
+const UPSTREAM: u32 = LONG + 1;
+const SECOND: u32 = UPSTREAM + 16;
+const USES: u32 = SECOND + 32;
 
-/// A second (32 bits), upstream (16), uses (2), whether long (1), and 13 bits of whose it is,
-/// by which a tenant's slots of a set are counted. The second is the one of expiry; when as
-/// many uses as are counted were noted, it is the one from which a use is noted again, three
-/// quarters of its time before expiry: so the ordinary hit compares once.
+/// From the top: uses (2 bits), a second (32), upstream (16), whether long (1), and 13 bits of
+/// whose it is, by which a tenant's slots of a set are counted. The second is the one of
+/// expiry; when as many uses as are counted were noted, it is the one from which a use is
+/// noted again, three quarters of its time before expiry: so the ordinary hit compares once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life(pub(super) u64);
 
@@ -28,9 +29,9 @@ impl Life {
     /// Of a slot that is written now.
     pub(super) fn new(now_s: u32, long: bool, upstream: UpstreamId, tenant: u64) -> Self {
         let life = Self(
-            u64::from(upstream.0) << UPSTREAM
-                | u64::from(long) << LONG
-                | tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> TENANT << TENANT,
+            (u64::from(upstream.0) << UPSTREAM)
+                | (u64::from(long) << LONG)
+                | (tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TENANT)),
         );
         life.with(0, now_s.saturating_add(life.ttl_s()))
     }
@@ -51,16 +52,16 @@ impl Life {
 
     #[inline]
     pub(super) fn uses(self) -> u32 {
-        (self.0 >> USES) as u32 & MOST_USES
+        (self.0 >> USES) as u32
     }
 
     #[inline]
     pub(super) fn long(self) -> bool {
-        self.0 >> LONG & 1 != 0
+        (self.0 >> LONG) & 1 != 0
     }
 
     pub(super) fn tenant(self) -> u16 {
-        (self.0 >> TENANT) as u16
+        self.0 as u16 & ((1 << TENANT) - 1)
     }
 
     pub(super) fn ttl_s(self) -> u32 {
@@ -80,7 +81,8 @@ impl Life {
     /// Whether its time is not over and a use is not to be noted.
     #[inline]
     pub(super) fn is_quiet(self, now_s: u32) -> bool {
-        (self.uses() == MOST_USES) & (now_s < self.second())
+        let last = (u64::from(now_s) << SECOND) | ((1 << SECOND) - 1);
+        self.0 > last | (u64::from(MOST_USES) << USES)
     }
 
     /// What it is after a use. None: nothing that is worth a write. So the line of a slot that
@@ -93,9 +95,8 @@ impl Life {
         Some(self.with(MOST_USES.min(self.uses() + 1), expires_s))
     }
 
-    #[inline]
     fn second(self) -> u32 {
-        self.0 as u32
+        (self.0 >> SECOND) as u32
     }
 
     fn with(self, uses: u32, expires_s: u32) -> Self {
@@ -105,8 +106,8 @@ impl Life {
             0
         };
         let second = expires_s.saturating_sub(later_s);
-        let rest = self.0 & !(u64::from(u32::MAX) | u64::from(MOST_USES) << USES);
-        Self(rest | u64::from(uses) << USES | u64::from(second))
+        let rest = self.0 & ((1 << SECOND) - 1);
+        Self(rest | (u64::from(second) << SECOND) | (u64::from(uses) << USES))
     }
 }
 
@@ -122,6 +123,9 @@ mod tests {
         assert_eq!((life.uses(), life.long()), (0, true));
         let life = Life::new(u32::MAX, false, UpstreamId(0), 1);
         assert_eq!((life.expires_s(), life.long()), (u32::MAX, false));
+        let used = (0..3).fold(life, |life, _| life.after_use(u32::MAX).unwrap());
+        assert!(used.is_quiet(u32::MAX - 226));
+        assert!(!used.is_quiet(u32::MAX - 225) && !used.is_quiet(u32::MAX));
         assert_ne!(
             life.tenant(),
             Life::new(0, false, UpstreamId(0), 2).tenant()

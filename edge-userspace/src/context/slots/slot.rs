@@ -113,7 +113,8 @@ impl Slot {
             | (second.load(Relaxed) ^ fingerprint[1])
             | (contents.owner ^ owner);
         fence(Acquire);
-        let written = (self.version.load(Relaxed) ^ version) | (version & 1);
+        // An odd one never comes back as the even one before it.
+        let written = self.version.load(Relaxed) ^ (version & !1);
         (differ | written == 0).then_some(contents)
     }
 
