@@ -1,6 +1,6 @@
 //! The table of contexts beside other maps: look-ups that hit and that miss, with as many
 //! contexts as fit into the first cache, the second, the third and none; two threads with a
-//! writer; and hit rates on the traces of `bench::trace`.
+//! writer; hit rates on the traces of `bench::trace`; and what a fingerprint takes.
 //!
 //! All tables have the same keys and values, and the same hasher, which takes the
 //! fingerprint's first word as it is: it is a hash already. In a dependent look-up the next
@@ -18,6 +18,8 @@ mod allocations;
 mod contexts;
 #[path = "slots/evicted.rs"]
 mod evicted;
+#[path = "slots/fingerprint.rs"]
+mod fingerprint;
 #[path = "slots/look_ups.rs"]
 mod look_ups;
 #[path = "slots/replay.rs"]
@@ -68,5 +70,6 @@ fn main() -> ExitCode {
     }
     evicted::run(&Contexts::new(4096, tables::DEFAULT_SLOTS), effort);
     replay::run(bench);
+    fingerprint::run(effort.rounds);
     ExitCode::SUCCESS
 }

@@ -38,13 +38,13 @@ fn key(number: u64) -> Key {
     Key {
         tenant: Tenant(1 + number / 60),
         context: ContextId::NONE,
-        fingerprint: Fingerprint::new([of % 10 | of / 10 % 4 << 4, mix(of)]),
+        fingerprint: Fingerprint::new([(of % 10) | ((of / 10 % 4) << 4), mix(of)]),
     }
 }
 
 /// All of it follows from key and number.
 fn entry(key: &Key, number: u32) -> Entry {
-    let exact = mix(u64::from(number) ^ key.tenant.0 << 40 ^ key.fingerprint.words()[1]);
+    let exact = mix(u64::from(number) ^ (key.tenant.0 << 40) ^ key.fingerprint.words()[1]);
     Entry {
         upstream: UpstreamId((mix(number.into()) % u64::from(UPSTREAMS)) as u16),
         tokens: number,
@@ -109,7 +109,7 @@ fn no_read_is_torn_and_nothing_forgotten_is_found() {
             if round % 64 == 0 && Instant::now() >= end {
                 break;
             }
-            work(mix(seed << 40 | round));
+            work(mix((seed << 40) | round));
         }
     };
     let (reads, hits) = (AtomicU32::new(0), AtomicU32::new(0));

@@ -46,7 +46,12 @@ pub(super) fn run(rounds: usize) {
             figure("slots.fingerprint_32k_json_alone_us", times.json, "us");
             figure("slots.fingerprint_32k_with_wire_us", times.with_wire, "us");
             // As clients with cache marks send it.
-            let blocks = Times::of(&secret, &conversation(messages, bytes, true), messages, rounds);
+            let blocks = Times::of(
+                &secret,
+                &conversation(messages, bytes, true),
+                messages,
+                rounds,
+            );
             figure("slots.fingerprint_32k_blocks_us", blocks.parsed, "us");
             figure_exact("slots.fingerprint_32k_null_us", times.null, "us");
         }

@@ -34,7 +34,9 @@ pub(crate) fn run(size: &str, contexts: &Contexts, effort: Effort) {
     for round in 0..effort.rounds {
         let order = contexts.order(effort.look_ups + AHEAD, round as u64);
         let run = Run { contexts, order };
-        let mut note = |name, ns| samples.entry(name).or_default().push(ns);
+        let mut note = |name, ns| {
+            samples.entry(name).or_default().push(ns);
+        };
         note("null", run.time::<true>(|key| Some(null(key))));
         let before = allocations::calls();
         let hit = run.of::<Slots, true>(&ours);
@@ -109,7 +111,7 @@ impl Run<'_> {
         let mut wrong = 0;
         let ns = self.each::<DEPENDENT>(|key, number| {
             let found = table.find(key);
-            wrong += usize::from(!found.is_some_and(|entry| entry.tokens == number));
+            wrong += usize::from(found.is_none_or(|entry| entry.tokens != number));
             found
         });
         assert_eq!(wrong, 0, "{}", T::NAME);
@@ -138,7 +140,7 @@ impl Run<'_> {
         let ns = self.each::<false>(|key, _| {
             let [first, second] = key.0.fingerprint.words();
             let absent = Hashed(Key {
-                fingerprint: Fingerprint::new([first ^ 1 << 40, second]),
+                fingerprint: Fingerprint::new([first ^ (1 << 40), second]),
                 ..key.0
             });
             let entry = Table::find(table, &absent);

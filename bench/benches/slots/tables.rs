@@ -7,7 +7,7 @@ use edge_userspace::context::slots::Slots;
 use quick_cache::UnitWeighter;
 
 /// Of a table as the daemon makes it.
-pub(crate) const DEFAULT_SLOTS: usize = 1 << 18;
+pub(crate) const DEFAULT_SLOTS: usize = 1 << 19;
 
 /// What can be asked of a table. Others get room for twice as many contexts as come.
 pub(crate) trait Table: Sync + Sized {

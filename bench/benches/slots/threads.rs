@@ -81,7 +81,7 @@ fn two<T: Table>(
                     let key = &contexts.keys[number as usize ^ before];
                     match table.find(key) {
                         Some(entry) if entry.tokens == number => {
-                            before = (entry.exact >> 40) as usize
+                            before = (entry.exact >> 40) as usize;
                         }
                         _ => wrong += 1,
                     }

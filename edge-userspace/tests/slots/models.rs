@@ -29,7 +29,7 @@ fn key(home: u64, of: u64) -> Key {
     Key {
         tenant: Tenant(5),
         context: ContextId::NONE,
-        fingerprint: Fingerprint::new([home | of << 8, of << 52 | home]),
+        fingerprint: Fingerprint::new([home | (of << 8), (of << 52) | home]),
     }
 }
 

@@ -140,7 +140,7 @@ mod tests {
             assert!(memory.iter().all(|slot| slot.peek().is_nothing()));
             assert_eq!(memory.as_ptr().addr() % 64, 0);
             let huge = huge_pages && len * 64 >= HUGE_BYTES;
-            assert!(!huge || memory.as_ptr().addr() % HUGE_BYTES == 0);
+            assert!(!huge || memory.as_ptr().addr().is_multiple_of(HUGE_BYTES));
         }
     }
 

@@ -41,7 +41,7 @@ fn entry(number: u32) -> Entry {
         tokens: number,
         exact: u64::from(number) << 20,
         hint: !number,
-        long: number % 2 == 0,
+        long: number.is_multiple_of(2),
     }
 }
 
@@ -118,14 +118,14 @@ fn sets_stay_as_they_must_be() {
         let mut now_s = 10;
         let tags = 1 + random.next() % 64;
         for step in 0..2000 {
-            let word = random.next() % 64 | (random.next() % 4) << 6;
+            let word = (random.next() % 64) | ((random.next() % 4) << 6);
             let key = key(
                 random.next() % 3,
-                [word, (random.next() % tags) << 52 | word],
+                [word, ((random.next() % tags) << 52) | word],
             );
             match random.next() % 8 {
                 0 => now_s += (random.next() % 40) as u32,
-                1 if random.next() % 32 == 0 => {
+                1 if random.next().is_multiple_of(32) => {
                     let upstream = UpstreamId((random.next() % 4) as u16);
                     slots.forget_upstream(upstream);
                     last.retain(|_, entry: &mut Entry| entry.upstream != upstream);
@@ -344,7 +344,7 @@ fn a_commit_says_what_it_did() {
     let set = Set(&memory);
     let contents = |word: u64, now_s| slot::Contents {
         fingerprint: [word, word << 52 | 1],
-        life: life::Life::new(now_s, false, UpstreamId(0), 1),
+        life: Life::new(now_s, false, UpstreamId(0), 1),
         ..slot::Contents::NOTHING
     };
     let commit = |word, now_s: u32| {
