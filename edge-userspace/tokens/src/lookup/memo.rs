@@ -104,20 +104,23 @@ impl Tables<'_> {
         (hash >> (64 - FIRST_BITS)) as usize
     }
 
-    /// Where a piece of up to seven bytes of that hash is if it has been learnt.
+    /// Where a piece of up to seven bytes of that hash is if it has been learnt, and its line had
+    /// room for it.
     #[inline(always)]
     pub(crate) fn short_line(&self, hash: u64) -> &[u64; 8] {
-        &self.short[(hash >> (64 - SHORT_BITS)) as usize]
+        &self.short[lines_of(hash, SHORT_BITS)[0]]
     }
 
     /// The entry of a piece of up to seven bytes that is no token.
     #[inline(always)]
     pub(crate) fn learnt_short(&self, key: u64, hash: u64) -> Option<u64> {
         let same = |e: u64| if (e ^ key) & KEY == 0 { e } else { 0 };
-        let entry = self
-            .short_line(hash)
-            .iter()
-            .fold(0, |found, &e| found | same(e));
+        let find = |line: &[u64; 8]| line.iter().fold(0, |found, &e| found | same(e));
+        let line = self.short_line(hash);
+        let mut entry = find(line);
+        if entry == 0 && line[7] != 0 {
+            entry = find(&self.short[lines_of(hash, SHORT_BITS)[1]]);
+        }
         (entry != 0).then_some(entry)
     }
 
@@ -126,10 +129,8 @@ impl Tables<'_> {
         let hash = hash_short(key);
         let entry = key | u64::from(count) << 56;
         self.first[Self::first_of(hash)] = entry;
-        let line = &mut self.short[(hash >> (64 - SHORT_BITS)) as usize];
         *self.turn = self.turn.wrapping_add(1);
-        let place = line.iter().position(|&e| e == 0 || e == entry);
-        line[place.unwrap_or(*self.turn as usize % 8)] = entry;
+        put(self.short, lines_of(hash, SHORT_BITS), [entry], *self.turn);
     }
 
     /// Where a piece of eight to fifteen bytes of that hash is if it is known, and its line had
@@ -201,7 +202,9 @@ fn lines_of(hash: u64, bits: u32) -> [usize; 2] {
     [(hash >> (64 - bits)) as usize, second as usize]
 }
 
-/// Puts an entry where there is room, or it is already; else over another of its first line.
+/// Puts an entry where there is room, or it is already. Where there is none one of four is put
+/// over another: of a text that comes again and again but is more than the table holds, each
+/// would always be written over before it is asked for.
 fn put<const N: usize>(table: &mut [[u64; 8]], lines: [usize; 2], entry: [u64; N], turn: u32) {
     let is_room = |e: &[u64; N]| e[N - 1] == 0 || *e == entry;
     for line in lines {
@@ -211,8 +214,10 @@ fn put<const N: usize>(table: &mut [[u64; 8]], lines: [usize; 2], entry: [u64; N
             return;
         }
     }
-    let entries = table[lines[0]].as_chunks_mut::<N>().0;
-    entries[turn as usize % (8 / N)] = entry;
+    if turn.is_multiple_of(4) {
+        let entries = table[lines[turn as usize / 4 % 2]].as_chunks_mut::<N>().0;
+        entries[turn as usize / 8 % (8 / N)] = entry;
+    }
 }
 
 /// The tokens of a piece of eight to fifteen bytes if a line has them, else 0.

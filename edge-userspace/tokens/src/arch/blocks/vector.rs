@@ -74,7 +74,7 @@ pub(crate) unsafe trait Vector: Copy {
     unsafe fn any_of<const N: usize>(self, bytes: [u8; N]) -> u64 {
         // SAFETY: the caller's promise.
         let equal = |byte| unsafe { self.equal(byte) };
-        bytes.into_iter().fold(0, |found, byte| found | equal(byte))
+        bytes.iter().fold(0, |found, &byte| found | equal(byte))
     }
     /// Bytes from `first` on, `count` of them, all of ASCII.
     ///
