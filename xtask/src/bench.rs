@@ -14,6 +14,12 @@ struct About {
 
 const BENCHES: &[About] = &[
     About {
+        name: "affinity",
+        measures: "first-token times of conversations through the edge, with two upstreams that simulate a KV cache",
+        takes: "three minutes; --quick: one",
+        needs: "nothing",
+    },
+    About {
         name: "hello",
         measures: "a ClientHello in userspace: the scan, and scan and judge against 100,000 keys",
         takes: "half a minute",
