@@ -14,8 +14,9 @@
 //! places: each is looked up, its numbers are compared, it is new to the table and pushes
 //! another out.
 //!
-//! `--quick` runs fewer. `EDGE_XDP_OBJECT=FILE` measures another object. Without the rights
-//! it says so and measures nothing.
+//! `--quick` runs fewer. `EDGE_XDP_OBJECT=FILE` measures another object, `EDGE_XDP_PATHS=NAME,...`
+//! only these paths, for who looks for what to make quicker.
+//! Without the rights it says so and measures nothing.
 
 #![expect(unsafe_code, reason = "named island: TCP_REPAIR has no safe wrapper")]
 
@@ -124,11 +125,15 @@ fn main() -> ExitCode {
             repeat: 500_000,
         },
     };
-    let paths = paths(sequences[usize::from(CONNECTIONS)]);
+    let mut paths = paths(sequences[usize::from(CONNECTIONS)]);
+    if let Ok(wanted) = std::env::var("EDGE_XDP_PATHS") {
+        paths.retain(|path| wanted.split(',').any(|name| name == path.name));
+    }
+    let first = paths.first().expect("a path of that name");
     let mut samples: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Round by round, so that whatever else the machine does hits all paths alike.
     for _ in 0..effort.rounds {
-        let empty = bench.empty(&paths[0], effort.repeat);
+        let empty = bench.empty(first, effort.repeat);
         samples.entry("empty").or_default().push(empty);
         for path in &paths {
             let over_empty = if path.is_fresh {

@@ -15,22 +15,25 @@
 use crate::token::{NAME_LEN, PREFIX, TEXT_LEN, Text, Token};
 
 /// Bytes by offset. Offset 0 is the first byte that the scanner has not consumed.
+///
+/// Offsets are 64 bits wide, as the kernel's registers are: each conversion would stand
+/// between the length of one item and the place of the next.
 pub trait Source {
     /// How many extensions are read in one turn when no other item lies between them. More
     /// are quicker where the scan's state lies in memory, and more for a verifier to walk.
     const EXTENSIONS_A_TURN: u32 = 1;
     /// How many bytes there are.
-    fn len(&self) -> u32;
+    fn len(&self) -> u64;
     /// The byte at `at`, if it is there.
-    fn u8(&self, at: u32) -> Option<u8>;
+    fn u8(&self, at: u64) -> Option<u8>;
     /// The two bytes at `at`, the first highest.
-    fn be16(&self, at: u32) -> Option<u16>;
+    fn be16(&self, at: u64) -> Option<u16>;
     /// The four bytes at `at`, the first highest.
-    fn be32(&self, at: u32) -> Option<u32>;
+    fn be32(&self, at: u64) -> Option<u32>;
     /// The eight bytes at `at`, the first lowest.
-    fn le64(&self, at: u32) -> Option<u64>;
+    fn le64(&self, at: u64) -> Option<u64>;
     /// The 56 bytes at `at` in words of eight, the first lowest.
-    fn text(&self, at: u32) -> Option<Text>;
+    fn text(&self, at: u64) -> Option<Text>;
     /// Makes the compiler read the scanner's state from memory again. Nothing on the host;
     /// in the kernel it keeps the verifier's view of each turn the same.
     #[inline(always)]
@@ -46,35 +49,35 @@ pub trait Source {
 
 impl Source for [u8] {
     #[inline]
-    fn len(&self) -> u32 {
-        u32::try_from(<[u8]>::len(self)).unwrap_or(u32::MAX)
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
     }
 
     #[inline]
-    fn u8(&self, at: u32) -> Option<u8> {
+    fn u8(&self, at: u64) -> Option<u8> {
         self.get(at as usize).copied()
     }
 
     #[inline]
-    fn be16(&self, at: u32) -> Option<u16> {
+    fn be16(&self, at: u64) -> Option<u16> {
         let bytes = self.get(at as usize..)?.first_chunk()?;
         Some(u16::from_be_bytes(*bytes))
     }
 
     #[inline]
-    fn be32(&self, at: u32) -> Option<u32> {
+    fn be32(&self, at: u64) -> Option<u32> {
         let bytes = self.get(at as usize..)?.first_chunk()?;
         Some(u32::from_be_bytes(*bytes))
     }
 
     #[inline]
-    fn le64(&self, at: u32) -> Option<u64> {
+    fn le64(&self, at: u64) -> Option<u64> {
         let bytes = self.get(at as usize..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes))
     }
 
     #[inline]
-    fn text(&self, at: u32) -> Option<Text> {
+    fn text(&self, at: u64) -> Option<Text> {
         let bytes: &[u8; TEXT_LEN] = self.get(at as usize..)?.first_chunk()?;
         let (words, _) = bytes.as_chunks();
         Some(core::array::from_fn(|i| u64::from_le_bytes(words[i])))
@@ -116,13 +119,13 @@ pub const MAX_PARTIAL: usize = NAME_LEN + 1;
 
 // Record header (RFC 8446 section 5.1), handshake header (section 4), then
 // legacy_version, random and the length of legacy_session_id (section 4.1.2).
-const RECORD_HEADER: u32 = 5;
-const HANDSHAKE_HEADER: u32 = 4;
-const FIXED_PART: u32 = 2 + 32 + 1;
+const RECORD_HEADER: u64 = 5;
+const HANDSHAKE_HEADER: u64 = 4;
+const FIXED_PART: u64 = 2 + 32 + 1;
 const CONTENT_TYPE_HANDSHAKE: u8 = 22;
 const HANDSHAKE_CLIENT_HELLO: u8 = 1;
-const MAX_RECORD: u32 = 1 << 14;
-const MAX_SESSION_ID: u32 = 32;
+const MAX_RECORD: u64 = 1 << 14;
+const MAX_SESSION_ID: u64 = 32;
 /// RFC 7301 section 3.1.
 const EXTENSION_ALPN: u32 = 16;
 
@@ -285,25 +288,19 @@ impl ClientHello {
 
     #[inline(always)]
     fn run<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        // The headers stand before the loop: they lie at fixed offsets, and inside it the
-        // compiler would hoist their checks and double the verifier's states with each.
-        if self.phase == phase::RECORD {
-            self.record(source)?;
-        }
-        if self.phase == phase::HANDSHAKE {
-            self.handshake(source)?;
-        }
-        source.fence(self);
-        if self.phase == phase::CIPHERS {
-            self.ciphers(source)?;
-        }
-        source.fence(self);
-        if self.phase == phase::COMPRESSION {
-            self.compression(source)?;
-        }
-        source.fence(self);
-        if self.phase == phase::EXTENSIONS {
-            self.extensions(source)?;
+        // What comes before the extensions stands before the loop: inside it the compiler
+        // would hoist its checks and double the verifier's states with each.
+        if self.phase < phase::EXTENSION {
+            let mut place = Place {
+                phase: self.phase,
+                at: u64::from(self.at),
+                end: u64::from(self.end),
+            };
+            let turn = place.to_extensions(source);
+            self.phase = place.phase;
+            self.at = place.at as u32;
+            self.end = place.end as u32;
+            turn?;
         }
         let mut turn = 0;
         while turn < STEP_TURNS {
@@ -315,6 +312,184 @@ impl ClientHello {
                 phase::NAME => self.name(source)?,
                 _ => self.names(source)?,
             }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn extension<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        // Where the next begins need not go by way of memory.
+        let (mut at, end) = (u64::from(self.at), u64::from(self.end));
+        let mut items = self.items;
+        let mut run = 0;
+        while run < S::EXTENSIONS_A_TURN {
+            run += 1;
+            if at == end {
+                self.at = at as u32;
+                return Err(self.finish(source));
+            }
+            if at + 4 > end {
+                return Err(Scanned::Malformed);
+            }
+            let Some(header) = source.be32(at) else {
+                self.at = at as u32;
+                self.items = items;
+                return Err(Scanned::Incomplete);
+            };
+            items += 1;
+            if items > MAX_ITEMS {
+                self.at = at as u32;
+                return Err(Scanned::TooLong);
+            }
+            let length = u64::from(header & 0xffff);
+            at += 4;
+            if header >> 16 == EXTENSION_ALPN {
+                self.at = at as u32;
+                self.items = items;
+                return self.alpn(length);
+            }
+            at += length;
+            if at > end {
+                return Err(Scanned::Malformed);
+            }
+        }
+        self.at = at as u32;
+        self.items = items;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn alpn(&mut self, length: u64) -> Turn {
+        if self.flags & SAW_ALPN != 0 {
+            // RFC 8446 section 4.2: no two extensions of one type.
+            return Err(Scanned::Malformed);
+        }
+        self.flags |= SAW_ALPN;
+        let names_end = u64::from(self.at) + length;
+        self.names_end = names_end as u32;
+        if names_end > u64::from(self.end) {
+            return Err(Scanned::Malformed);
+        }
+        self.phase = phase::NAMES;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn names<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let (at, names_end) = (u64::from(self.at), u64::from(self.names_end));
+        let length = u64::from(length16(source, at, names_end)?);
+        if length < 2 || at + 2 + length != names_end {
+            return Err(Scanned::Malformed);
+        }
+        self.at = (at + 2) as u32;
+        self.phase = phase::NAME;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn name<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        let (at, names_end) = (u64::from(self.at), u64::from(self.names_end));
+        if at == names_end {
+            self.phase = phase::EXTENSION;
+            return Ok(());
+        }
+        let (length, first) = length8(source, at, names_end)?;
+        let name = at + 1;
+        let next = name + length;
+        if length == 0 || next > names_end {
+            return Err(Scanned::Malformed);
+        }
+        if first == PREFIX[0] && length >= PREFIX.len() as u64 {
+            self.look_for_token(source, name, length)?;
+        } else if first == b'a' && length == 10 {
+            self.look_for_acme(source, name)?;
+        }
+        // Counted only now: a name that is looked at again after `Incomplete` is one item.
+        self.at = next as u32;
+        self.count_item()
+    }
+
+    // The two below must change nothing before they have all the bytes they want: the
+    // same name is looked at again after `Incomplete`.
+
+    #[inline(always)]
+    fn look_for_token<S: Source + ?Sized>(&mut self, source: &S, name: u64, length: u64) -> Turn {
+        // The first letter is known.
+        let second = source.be16(name + 1).ok_or(Scanned::Incomplete)?;
+        let third = source.be16(name + 3).ok_or(Scanned::Incomplete)?;
+        if second != u16::from_be_bytes(*b"zl") || third != u16::from_be_bytes(*b"1-") {
+            return Ok(());
+        }
+        if self.tokens == 0 {
+            if length == NAME_LEN as u64 {
+                let text = source.text(name + PREFIX.len() as u64);
+                self.token = text.ok_or(Scanned::Incomplete)?;
+            } else {
+                self.flags |= FIRST_TOKEN_HAS_WRONG_LENGTH;
+            }
+        }
+        self.tokens += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn look_for_acme<S: Source + ?Sized>(&mut self, source: &S, name: u64) -> Turn {
+        let head = source.le64(name).ok_or(Scanned::Incomplete)?;
+        let tail = source.be16(name + 8).ok_or(Scanned::Incomplete)?;
+        if head == u64::from_le_bytes(*b"acme-tls") && tail == u16::from_be_bytes(*b"/1") {
+            self.flags |= SAW_ACME;
+        }
+        Ok(())
+    }
+
+    /// Every item has been read; the last may have been skipped beyond the source's end.
+    #[inline(always)]
+    fn finish<S: Source + ?Sized>(&self, source: &S) -> Scanned {
+        if u64::from(self.end) > source.len() {
+            Scanned::Incomplete
+        } else if self.tokens > 0 {
+            Scanned::Found
+        } else {
+            Scanned::Absent
+        }
+    }
+
+    #[inline(always)]
+    fn count_item(&mut self) -> Turn {
+        self.items += 1;
+        if self.items > MAX_ITEMS {
+            Err(Scanned::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Where a scan is that has not come to the extensions yet. It goes from item to item in
+/// registers, for each waits for the length of the one before.
+struct Place {
+    phase: u32,
+    at: u64,
+    end: u64,
+}
+
+impl Place {
+    #[inline(always)]
+    fn to_extensions<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+        if self.phase == phase::RECORD {
+            self.record(source)?;
+        }
+        if self.phase == phase::HANDSHAKE {
+            self.handshake(source)?;
+        }
+        if self.phase == phase::CIPHERS {
+            self.ciphers(source)?;
+        }
+        if self.phase == phase::COMPRESSION {
+            self.compression(source)?;
+        }
+        if self.phase == phase::EXTENSIONS {
+            self.extensions(source)?;
         }
         Ok(())
     }
@@ -333,7 +508,7 @@ impl ClientHello {
             }
             _ => {}
         }
-        let length = u32::from(source.be16(3).ok_or(Scanned::Incomplete)?);
+        let length = u64::from(source.be16(3).ok_or(Scanned::Incomplete)?);
         let message = source.u8(RECORD_HEADER).ok_or(Scanned::Incomplete)?;
         if length == 0 || length > MAX_RECORD || message != HANDSHAKE_CLIENT_HELLO {
             return Err(Scanned::NotTls);
@@ -364,7 +539,7 @@ impl ClientHello {
         let session_id = source
             .u8(body + FIXED_PART - 1)
             .ok_or(Scanned::Incomplete)?;
-        let session_id = u32::from(session_id);
+        let session_id = u64::from(session_id);
         let next = body + FIXED_PART + session_id;
         if session_id > MAX_SESSION_ID || next > end {
             return Err(Scanned::Malformed);
@@ -377,7 +552,7 @@ impl ClientHello {
 
     #[inline(always)]
     fn ciphers<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        let length = u32::from(self.length16(source)?);
+        let length = u64::from(length16(source, self.at, self.end)?);
         if length < 2 || length % 2 != 0 {
             return Err(Scanned::Malformed);
         }
@@ -388,7 +563,7 @@ impl ClientHello {
 
     #[inline(always)]
     fn compression<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        let (length, _) = self.length8(source, self.end)?;
+        let (length, _) = length8(source, self.at, self.end)?;
         if length == 0 {
             return Err(Scanned::Malformed);
         }
@@ -399,189 +574,20 @@ impl ClientHello {
 
     #[inline(always)]
     fn extensions<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        self.phase = phase::EXTENSION;
-        if self.at == self.end {
-            // TLS 1.2 allows a hello without extensions (RFC 5246 section 7.4.1.2).
-            return Ok(());
+        // TLS 1.2 allows a hello without extensions (RFC 5246 section 7.4.1.2).
+        if self.at != self.end {
+            let length = u64::from(length16(source, self.at, self.end)?);
+            if self.at + 2 + length != self.end {
+                return Err(Scanned::Malformed);
+            }
+            self.at += 2;
         }
-        self.phase = phase::EXTENSIONS;
-        let length = u32::from(self.length16(source)?);
-        if self.at + 2 + length != self.end {
-            return Err(Scanned::Malformed);
-        }
-        self.at += 2;
         self.phase = phase::EXTENSION;
         Ok(())
     }
 
     #[inline(always)]
-    fn extension<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        // Where the next begins need not go by way of memory.
-        let (mut at, end, mut items) = (self.at, self.end, self.items);
-        let mut run = 0;
-        while run < S::EXTENSIONS_A_TURN {
-            run += 1;
-            if at == end {
-                self.at = at;
-                return Err(self.finish(source));
-            }
-            if at + 4 > end {
-                return Err(Scanned::Malformed);
-            }
-            let Some(header) = source.be32(at) else {
-                self.at = at;
-                self.items = items;
-                return Err(Scanned::Incomplete);
-            };
-            items += 1;
-            if items > MAX_ITEMS {
-                self.at = at;
-                return Err(Scanned::TooLong);
-            }
-            let length = header & 0xffff;
-            if header >> 16 == EXTENSION_ALPN {
-                self.at = at + 4;
-                self.items = items;
-                return self.alpn(length);
-            }
-            at += 4 + length;
-            if at > end {
-                return Err(Scanned::Malformed);
-            }
-        }
-        self.at = at;
-        self.items = items;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn alpn(&mut self, length: u32) -> Turn {
-        if self.flags & SAW_ALPN != 0 {
-            // RFC 8446 section 4.2: no two extensions of one type.
-            return Err(Scanned::Malformed);
-        }
-        self.flags |= SAW_ALPN;
-        self.names_end = self.at + length;
-        if self.names_end > self.end {
-            return Err(Scanned::Malformed);
-        }
-        self.phase = phase::NAMES;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn names<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        if self.at + 2 > self.names_end {
-            return Err(Scanned::Malformed);
-        }
-        let length = u32::from(source.be16(self.at).ok_or(Scanned::Incomplete)?);
-        if length < 2 || self.at + 2 + length != self.names_end {
-            return Err(Scanned::Malformed);
-        }
-        self.at += 2;
-        self.phase = phase::NAME;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn name<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        if self.at == self.names_end {
-            self.phase = phase::EXTENSION;
-            return Ok(());
-        }
-        let (length, first) = self.length8(source, self.names_end)?;
-        let next = self.at + 1 + length;
-        if length == 0 || next > self.names_end {
-            return Err(Scanned::Malformed);
-        }
-        if first == PREFIX[0] && length >= PREFIX.len() as u32 {
-            self.look_for_token(source, length)?;
-        } else if first == b'a' && length == 10 {
-            self.look_for_acme(source)?;
-        }
-        // Counted only now: a name that is looked at again after `Incomplete` is one item.
-        self.at = next;
-        self.count_item()
-    }
-
-    // The two below must change nothing before they have all the bytes they want: the
-    // same name is looked at again after `Incomplete`.
-
-    #[inline(always)]
-    fn look_for_token<S: Source + ?Sized>(&mut self, source: &S, length: u32) -> Turn {
-        let name = self.at + 1;
-        // The first letter is known.
-        let second = source.be16(name + 1).ok_or(Scanned::Incomplete)?;
-        let third = source.be16(name + 3).ok_or(Scanned::Incomplete)?;
-        if second != u16::from_be_bytes(*b"zl") || third != u16::from_be_bytes(*b"1-") {
-            return Ok(());
-        }
-        if self.tokens == 0 {
-            if length == NAME_LEN as u32 {
-                let text = source.text(name + PREFIX.len() as u32);
-                self.token = text.ok_or(Scanned::Incomplete)?;
-            } else {
-                self.flags |= FIRST_TOKEN_HAS_WRONG_LENGTH;
-            }
-        }
-        self.tokens += 1;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn look_for_acme<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
-        let name = self.at + 1;
-        let head = source.le64(name).ok_or(Scanned::Incomplete)?;
-        let tail = source.be16(name + 8).ok_or(Scanned::Incomplete)?;
-        if head == u64::from_le_bytes(*b"acme-tls") && tail == u16::from_be_bytes(*b"/1") {
-            self.flags |= SAW_ACME;
-        }
-        Ok(())
-    }
-
-    /// Every item has been read; the last may have been skipped beyond the source's end.
-    #[inline(always)]
-    fn finish<S: Source + ?Sized>(&self, source: &S) -> Scanned {
-        if self.end > source.len() {
-            Scanned::Incomplete
-        } else if self.tokens > 0 {
-            Scanned::Found
-        } else {
-            Scanned::Absent
-        }
-    }
-
-    #[inline(always)]
-    fn count_item(&mut self) -> Turn {
-        self.items += 1;
-        if self.items > MAX_ITEMS {
-            Err(Scanned::TooLong)
-        } else {
-            Ok(())
-        }
-    }
-
-    #[inline(always)]
-    fn length16<S: Source + ?Sized>(&self, source: &S) -> Result<u16, Scanned> {
-        if self.at + 2 > self.end {
-            return Err(Scanned::Malformed);
-        }
-        source.be16(self.at).ok_or(Scanned::Incomplete)
-    }
-
-    /// A length of one byte and the byte after it. What it measures is never empty in a
-    /// hello, so that there are always two to read.
-    #[inline(always)]
-    fn length8<S: Source + ?Sized>(&self, source: &S, end: u32) -> Result<(u32, u8), Scanned> {
-        if self.at + 2 > end {
-            return Err(Scanned::Malformed);
-        }
-        let both = source.be16(self.at).ok_or(Scanned::Incomplete)?;
-        Ok((u32::from(both >> 8), both as u8))
-    }
-
-    #[inline(always)]
-    fn skip(&mut self, length: u32) -> Turn {
+    fn skip(&mut self, length: u64) -> Turn {
         if self.at + length > self.end {
             return Err(Scanned::Malformed);
         }
@@ -590,10 +596,29 @@ impl ClientHello {
     }
 }
 
+#[inline(always)]
+fn length16<S: Source + ?Sized>(source: &S, at: u64, end: u64) -> Result<u16, Scanned> {
+    if at + 2 > end {
+        return Err(Scanned::Malformed);
+    }
+    source.be16(at).ok_or(Scanned::Incomplete)
+}
+
+/// A length of one byte and the byte after it. What it measures is never empty in a
+/// hello, so that there are always two to read.
+#[inline(always)]
+fn length8<S: Source + ?Sized>(source: &S, at: u64, end: u64) -> Result<(u64, u8), Scanned> {
+    if at + 2 > end {
+        return Err(Scanned::Malformed);
+    }
+    let both = source.be16(at).ok_or(Scanned::Incomplete)?;
+    Ok((u64::from(both >> 8), both as u8))
+}
+
 /// The 24-bit length of the handshake message whose header is at `at`.
 #[inline(always)]
-fn handshake_length<S: Source + ?Sized>(source: &S, at: u32) -> Result<u32, Scanned> {
+fn handshake_length<S: Source + ?Sized>(source: &S, at: u64) -> Result<u64, Scanned> {
     let high = source.u8(at + 1).ok_or(Scanned::Incomplete)?;
     let low = source.be16(at + 2).ok_or(Scanned::Incomplete)?;
-    Ok(u32::from(high) << 16 | u32::from(low))
+    Ok(u64::from(high) << 16 | u64::from(low))
 }

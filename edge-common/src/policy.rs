@@ -256,8 +256,11 @@ impl Counter {
     }
 }
 
-/// Slots of the per-CPU counter array: reasons first, then [`Counter`]s.
-pub const COUNTER_SLOTS: u32 = 96;
+/// Slots of each CPU's counters: reasons first, then [`Counter`]s. A power of two.
+pub const COUNTER_SLOTS: u32 = 128;
+
+/// Words of each CPU's memory in the kernel: its counters, then what the programs work with.
+pub const CPU_WORDS: usize = 716;
 
 /// How a reject is answered in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -238,22 +238,22 @@ struct InRuns<'a>(&'a [u8]);
 impl Source for InRuns<'_> {
     const EXTENSIONS_A_TURN: u32 = 4;
 
-    fn len(&self) -> u32 {
+    fn len(&self) -> u64 {
         Source::len(self.0)
     }
-    fn u8(&self, at: u32) -> Option<u8> {
+    fn u8(&self, at: u64) -> Option<u8> {
         self.0.u8(at)
     }
-    fn be16(&self, at: u32) -> Option<u16> {
+    fn be16(&self, at: u64) -> Option<u16> {
         self.0.be16(at)
     }
-    fn be32(&self, at: u32) -> Option<u32> {
+    fn be32(&self, at: u64) -> Option<u32> {
         self.0.be32(at)
     }
-    fn le64(&self, at: u32) -> Option<u64> {
+    fn le64(&self, at: u64) -> Option<u64> {
         self.0.le64(at)
     }
-    fn text(&self, at: u32) -> Option<Text> {
+    fn text(&self, at: u64) -> Option<Text> {
         self.0.text(at)
     }
 }

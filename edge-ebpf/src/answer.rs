@@ -15,7 +15,6 @@ use aya_ebpf::{
 use edge_common::policy::{Answer, Counter, Settings};
 
 use crate::events;
-use crate::maps::{self, count};
 use crate::packet::{
     self, MAX_HEADERS_MASK, opaque, read_be16, read_u8, read_u32, write_u8, write_u16, write_u32,
 };
@@ -84,14 +83,15 @@ pub(crate) fn answer(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
         },
         RESET_SERVER => {
             let reset = reset_server(ctx, scratch);
-            counted(reset, settings.answer == Answer::Drop as u32, XDP_PASS)
+            let by_configuration = settings.answer == Answer::Drop as u32;
+            counted(scratch, reset, by_configuration, XDP_PASS)
         }
         errand => {
             if errand == REFUSE {
                 events::rejected(scratch);
-            } else if !events::may_answer_again(maps::monotonic_ns(scratch)) {
+            } else if !events::may_answer_again(scratch) {
                 // What goes on sending gets no more answers than others.
-                count(Counter::AnsweredDrop as u32);
+                scratch.count(Counter::AnsweredDrop as u32);
                 return XDP_DROP;
             }
             to_client(ctx, scratch, settings)
@@ -101,15 +101,15 @@ pub(crate) fn answer(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
 
 /// Counts a reset for the server as the answer to a refused hello.
 #[inline(always)]
-fn counted(reset: Option<()>, by_configuration: bool, action: u32) -> u32 {
+fn counted(scratch: &mut Scratch, reset: Option<()>, by_configuration: bool, action: u32) -> u32 {
     if reset.is_none() {
-        count(Counter::AnswerFailed as u32);
+        scratch.count(Counter::AnswerFailed as u32);
         return XDP_DROP;
     }
     if by_configuration {
-        count(Counter::AnsweredDrop as u32);
+        scratch.count(Counter::AnsweredDrop as u32);
     } else {
-        count(Counter::AnsweredUp as u32);
+        scratch.count(Counter::AnsweredUp as u32);
     }
     action
 }
@@ -135,15 +135,15 @@ fn to_client(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> u3
         }
         BY_RST => send::<RESET, false>(ctx, scratch),
         _ => {
-            count(Counter::AnsweredDrop as u32);
+            scratch.count(Counter::AnsweredDrop as u32);
             return XDP_DROP;
         }
     };
     match sent {
-        Some(()) if settings.answer == BY_ALERT => count(Counter::AnsweredAlert as u32),
-        Some(()) => count(Counter::AnsweredRst as u32),
+        Some(()) if settings.answer == BY_ALERT => scratch.count(Counter::AnsweredAlert as u32),
+        Some(()) => scratch.count(Counter::AnsweredRst as u32),
         None => {
-            count(Counter::AnswerFailed as u32);
+            scratch.count(Counter::AnswerFailed as u32);
             return XDP_DROP;
         }
     }

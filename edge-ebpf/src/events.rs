@@ -4,7 +4,7 @@
 use edge_common::flow::{Event, Rejected};
 use edge_common::policy::{Counter, Settings};
 
-use crate::maps::{self, EVENTS, REJECTS, count};
+use crate::maps::{self, EVENTS, REJECTS};
 use crate::scratch::Scratch;
 
 /// What one CPU has done in the second at hand.
@@ -14,9 +14,9 @@ pub(crate) struct Budget {
     used: u64,
 }
 
-const OF_EVENTS: u32 = 0;
-const OF_ANSWERS: u32 = 1;
-const OF_ANSWERS_AGAIN: u32 = 2;
+const OF_EVENTS: usize = 0;
+const OF_ANSWERS: usize = 1;
+const OF_ANSWERS_AGAIN: usize = 2;
 /// Most answers a second and CPU to what goes on sending. Enough for the retransmissions of
 /// a flood, and a bound for one who goes on for its own sake.
 const AGAIN_PER_SECOND: u32 = 20_000;
@@ -38,37 +38,31 @@ impl Budget {
 
 /// Whether the client of a refused connection may be answered at once.
 #[inline(always)]
-pub(crate) fn may_answer(now_ns: u64, settings: &Settings) -> bool {
-    match maps::budget(OF_ANSWERS) {
-        Some(budget) => budget.take(now_ns, settings.answers_per_second),
-        None => false,
-    }
+pub(crate) fn may_answer(scratch: &mut Scratch, settings: &Settings) -> bool {
+    let now_ns = scratch.monotonic_ns;
+    scratch.budgets[OF_ANSWERS].take(now_ns, settings.answers_per_second)
 }
 
 /// Whether more of a refused connection may be answered.
 #[inline(always)]
-pub(crate) fn may_answer_again(now_ns: u64) -> bool {
-    match maps::budget(OF_ANSWERS_AGAIN) {
-        Some(budget) => budget.take(now_ns, AGAIN_PER_SECOND),
-        None => false,
-    }
+pub(crate) fn may_answer_again(scratch: &mut Scratch) -> bool {
+    let now_ns = maps::monotonic_ns(scratch);
+    scratch.budgets[OF_ANSWERS_AGAIN].take(now_ns, AGAIN_PER_SECOND)
 }
 
 /// Sends an event if the budget allows.
 #[inline(always)]
-pub(crate) fn sample(scratch: &Scratch, settings: &Settings) {
+pub(crate) fn sample(scratch: &mut Scratch, settings: &Settings) {
     if settings.events_per_second == 0 {
         return;
     }
-    let Some(budget) = maps::budget(OF_EVENTS) else {
-        return;
-    };
-    if !budget.take(scratch.monotonic_ns, settings.events_per_second) {
-        count(Counter::EventsSuppressed as u32);
+    let now_ns = scratch.monotonic_ns;
+    if !scratch.budgets[OF_EVENTS].take(now_ns, settings.events_per_second) {
+        scratch.count(Counter::EventsSuppressed as u32);
         return;
     }
     let Some(mut entry) = EVENTS.reserve::<Event>(0) else {
-        count(Counter::EventsLost as u32);
+        scratch.count(Counter::EventsLost as u32);
         return;
     };
     entry.write(Event {
@@ -79,14 +73,14 @@ pub(crate) fn sample(scratch: &Scratch, settings: &Settings) {
         payload_bytes: scratch.payload_bytes,
     });
     entry.submit(0);
-    count(Counter::EventsSent as u32);
+    scratch.count(Counter::EventsSent as u32);
 }
 
 /// Tells the daemon of a refused connection whose client has been answered.
 #[inline(always)]
-pub(crate) fn rejected(scratch: &Scratch) {
+pub(crate) fn rejected(scratch: &mut Scratch) {
     let Some(mut entry) = REJECTS.reserve::<Rejected>(0) else {
-        count(Counter::RejectsLost as u32);
+        scratch.count(Counter::RejectsLost as u32);
         return;
     };
     entry.write(Rejected {

@@ -8,7 +8,7 @@ use core::arch::asm;
 use edge_common::flow::{CLOSED_AGE, FlowSet, FlowSlot, WAYS, state};
 use edge_common::policy::{Counter, Settings};
 
-use crate::maps::{FLOW_SETS, FLOW_SLOTS, count};
+use crate::maps::{FLOW_SETS, FLOW_SLOTS};
 use crate::packet::opaque;
 use crate::scratch::{NO_WAY, Scratch};
 
@@ -155,9 +155,9 @@ pub(crate) fn put<const WITH_SCAN: bool>(scratch: &mut Scratch) -> Result<(), Un
     unlock(set, held);
     scratch.way = way;
     if evicted != state::FREE {
-        count(Counter::FlowsEvicted as u32);
+        scratch.count(Counter::FlowsEvicted as u32);
         if evicted == state::BEGUN {
-            count(Counter::HellosEvicted as u32);
+            scratch.count(Counter::HellosEvicted as u32);
         }
     }
     Ok(())
@@ -218,25 +218,34 @@ fn age(now_ns: u64, then_ns: u64) -> i64 {
 }
 
 /// The place that is free, or was touched longest ago.
+///
+/// Without a branch: which it is cannot be foreseen, and each branch that is foreseen wrongly
+/// costs as much as all of this.
 #[inline(always)]
 fn oldest(set: *const FlowSet, now: u32) -> u32 {
-    let mut found = 0;
-    let mut greatest = 0;
-    let mut way = 0;
-    while way < WAYS {
-        let age = if tag_at(set, way) == 0 {
-            u32::MAX
-        } else {
-            now.wrapping_sub(touched_at(set, way))
-        };
-        if age > greatest {
-            greatest = age;
-            found = way;
-        }
-        way += 1;
-    }
-    found
+    let first = later(age_at(set, 0, now), age_at(set, 1, now));
+    let second = later(age_at(set, 2, now), age_at(set, 3, now));
+    WAYS - 1 - (later(first, second) as u32 & (WAYS - 1))
 }
+
+/// The place's age, or more than any has when it is free, above its number from the last: of
+/// two of one age the first is taken.
+#[inline(always)]
+fn age_at(set: *const FlowSet, way: u32, now: u32) -> u64 {
+    let is_free = opaque(u64::from(tag_at(set, way)).wrapping_sub(1)) >> 63;
+    let age = u64::from(now.wrapping_sub(touched_at(set, way)));
+    (is_free << 32 | age) << 2 | u64::from(WAYS - 1 - way)
+}
+
+/// The greater of two that are less than 2^63.
+#[inline(always)]
+fn later(a: u64, b: u64) -> u64 {
+    let more = b.wrapping_sub(a);
+    let is_less = opaque((more as i64 >> 63) as u64);
+    a.wrapping_add(more & !is_less)
+}
+
+const _: () = assert!(WAYS == 4);
 
 // A set's words by place: the mask is real, for the verifier knows a place as any number.
 
@@ -328,9 +337,25 @@ fn lock(set: *mut FlowSet) -> Result<u64, Contended> {
 
 #[inline(always)]
 fn unlock(set: *mut FlowSet, held: u64) {
+    let word = set.cast::<u64>();
     // The sequence is 32 bits; the padding above it stays 0.
-    exchange(set.cast(), (held + 2) & 0xffff_ffff);
+    let next = (held + 2) & 0xffff_ffff;
+    // SAFETY: a static that is written before the program is loaded, so that the verifier
+    // takes the other way out. Volatile, or the compiler would take what stands here.
+    if unsafe { (&raw const STORES_IN_ORDER).read_volatile() } != 0 {
+        // SAFETY: as in `lock`.
+        unsafe { word.write_volatile(next) };
+    } else {
+        exchange(word, next);
+    }
 }
+
+/// 1: other processors see this one's stores in the order in which it makes them, as x86's do
+/// (AMD64 Architecture Programmer's Manual, volume 2, section 7.2): who sees the set's new
+/// sequence sees all that was written before, without an atomic instruction. Userspace writes
+/// it before it loads the program.
+#[unsafe(no_mangle)]
+static STORES_IN_ORDER: u64 = 0;
 
 /// Atomically replaces `expected` by `new`; returns what was there. A full barrier
 /// (Linux 5.12).

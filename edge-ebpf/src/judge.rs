@@ -17,7 +17,7 @@ use edge_common::{prefix, replay};
 use crate::checksum::{self, Checksum};
 use crate::events;
 use crate::flows;
-use crate::maps::{self, PolicyMap, count};
+use crate::maps::{self, PolicyMap};
 use crate::packet;
 use crate::scratch::{Errand, Outcome, RateBy, Scratch};
 
@@ -28,17 +28,9 @@ const CHARGE_TURNS: u32 = 4;
 #[inline(always)]
 pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> bool {
     scratch.monotonic_ns = maps::monotonic_ns(scratch);
-    let token = if scratch.outcome == Outcome::Found as u32 {
-        scratch.record.hello.token()
-    } else {
-        None
-    };
-    scratch.record.key_id = match token {
-        Some(token) => token.key_id,
-        None => KeyId(0),
-    };
+    scratch.record.key_id = KeyId(0);
     // By way of memory: the verifier would walk the rest once for each reason.
-    scratch.record.reason = decide(scratch, settings, token) as u32;
+    scratch.record.reason = decide(scratch, settings) as u32;
     packet::forget(scratch);
     if Reason::rejects(scratch.record.reason)
         && settings.has_unanswered != 0
@@ -52,7 +44,7 @@ pub(crate) fn hello(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings
             Checksum::Right => {}
             Checksum::Wrong => {
                 // Nothing is remembered of it: its true copy is judged.
-                count(Reason::ChecksumWrong as u32);
+                scratch.count(Reason::ChecksumWrong as u32);
                 return false;
             }
             Checksum::TooLong => scratch.record.reason = Reason::HelloOversize as u32,
@@ -80,9 +72,7 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
     if refused {
         record.state = state::REJECTED;
         scratch.errand = Errand::Refuse as u32;
-        if settings.answer == Answer::Drop as u32
-            || !events::may_answer(scratch.monotonic_ns, settings)
-        {
+        if settings.answer == Answer::Drop as u32 || !events::may_answer(scratch, settings) {
             scratch.record.state = state::CLOSED;
             scratch.errand = Errand::ResetServer as u32;
         }
@@ -99,10 +89,10 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
         Err(flows::Unplaced::Overtaken) => return again(scratch),
     }
     packet::forget(scratch);
-    count(scratch.record.reason);
-    count(Counter::Hellos as u32);
+    scratch.count_any(scratch.record.reason);
+    scratch.count(Counter::Hellos as u32);
     if scratch.record.segments > 1 {
-        count(Counter::HellosResumed as u32);
+        scratch.count(Counter::HellosResumed as u32);
     }
     packet::forget(scratch);
     events::sample(scratch, settings);
@@ -113,29 +103,28 @@ fn conclude(scratch: &mut Scratch, settings: &Settings) -> bool {
 #[inline(always)]
 fn again(scratch: &mut Scratch) -> bool {
     if !Reason::rejects(scratch.record.reason) {
-        count(Reason::Retransmitted as u32);
+        scratch.count(Reason::Retransmitted as u32);
         return false;
     }
-    count(Reason::RejectedAgain as u32);
+    scratch.count(Reason::RejectedAgain as u32);
     scratch.errand = Errand::RefuseAgain as u32;
     true
 }
 
 #[inline(always)]
-fn decide(scratch: &mut Scratch, settings: &Settings, token: Option<Token>) -> Reason {
+fn decide(scratch: &mut Scratch, settings: &Settings) -> Reason {
     const ABSENT: u32 = Outcome::Absent as u32;
     const FOUND: u32 = Outcome::Found as u32;
     let outcome = scratch.outcome;
     if outcome != FOUND && outcome != ABSENT {
         return undecided(outcome);
     }
-    let Some(clock) = maps::clock(settings, scratch.monotonic_ns) else {
+    if outcome == FOUND {
+        return found(scratch, settings);
+    }
+    if maps::clock(settings, scratch.monotonic_ns).is_none() {
         // Without a clock nothing that was seen can be held against anyone.
         return Reason::HeartbeatStale;
-    };
-    if outcome == FOUND {
-        let now_s = maps::unix_s(clock, scratch.monotonic_ns);
-        return with_token(scratch, settings, token, now_s);
     }
     let reason = if scratch.record.hello.offers_acme() {
         Reason::AcmeChallenge
@@ -152,25 +141,39 @@ fn decide(scratch: &mut Scratch, settings: &Settings, token: Option<Token>) -> R
 }
 
 #[inline(always)]
-fn with_token(scratch: &Scratch, settings: &Settings, token: Option<Token>, now_s: u64) -> Reason {
+fn found(scratch: &mut Scratch, settings: &Settings) -> Reason {
+    let clock = maps::clock(settings, scratch.monotonic_ns);
+    let count = scratch.record.hello.token_count();
+    let keys = PolicyMap { settings };
     let window = Window {
         back_s: settings.window_back_s,
         ahead_s: settings.window_ahead_s,
     };
-    let keys = PolicyMap { settings };
-    let count = scratch.record.hello.token_count();
+    // Told apart early: further down the compiler would look at parts of a token before it
+    // asks whether there is one, and the verifier allows no look at what was never written.
+    let Some(token) = scratch.record.hello.token() else {
+        return match clock {
+            Some(_) => judge_found(count, None, &keys, 0, window),
+            None => Reason::HeartbeatStale,
+        };
+    };
+    scratch.record.key_id = token.key_id;
+    let Some(clock) = clock else {
+        return Reason::HeartbeatStale;
+    };
+    let now_s = maps::unix_s(clock, scratch.monotonic_ns);
     let mut reason = Reason::TagWrong;
     // The entry may have been replaced under our eyes (see `PolicyMap::policy`): two looks
     // must agree before anyone is refused for a wrong tag.
     let mut look = 0;
     while look < 2 && reason == Reason::TagWrong {
         look += 1;
-        reason = judge_found(count, token, &keys, now_s, window);
+        reason = judge_found(count, Some(token), &keys, now_s, window);
     }
-    match token {
-        Some(token) if reason == Reason::Accepted => charged(scratch, settings, &token, &keys),
-        _ => reason,
+    if reason == Reason::Accepted {
+        reason = charged(scratch, settings, &token, &keys);
     }
+    reason
 }
 
 /// A hello that was not seen whole.

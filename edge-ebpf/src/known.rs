@@ -56,7 +56,7 @@ pub(crate) fn bare(scratch: &mut Scratch) -> Step {
         return Err(Reason::NoPayload);
     }
     flows::close(scratch);
-    crate::maps::count(Reason::RejectClosed as u32);
+    scratch.count(Reason::RejectClosed as u32);
     scratch.errand = Errand::Close as u32;
     Ok(Next::Answer)
 }
@@ -89,7 +89,7 @@ pub(crate) fn payload(scratch: &mut Scratch, is_hello: bool) -> Seen {
             }
         }
         _ => {
-            crate::maps::count(Reason::RejectedAgain as u32);
+            scratch.count(Reason::RejectedAgain as u32);
             scratch.errand = Errand::RefuseAgain as u32;
             Seen::Step(Ok(Next::Answer))
         }

@@ -5,12 +5,13 @@
 //! each to itself:
 //!
 //! - `edge_xdp` finds the segment ([`packet`]) and what is known of its connection
-//!   ([`flows`]), asks whether a new hello has a connection ([`connection`]), and scans one
-//!   that is all in sight ([`source`]).
+//!   ([`flows`]), asks whether a new hello has a connection ([`connection`]), and scans and
+//!   judges one that is all in sight ([`source`], [`judge`]).
 //! - `edge_scan` goes on with a hello that is not: the next segment of one, one that lies
 //!   in several buffers, one with very many extensions. It keeps what is unfinished.
 //! - `edge_proxy` skips a PROXY protocol header before the hello ([`proxy`]).
-//! - `edge_judge` gives the verdict ([`judge`]), remembers and counts it.
+//! - `edge_judge` gives the verdict on what those two came to ([`judge`]), remembers and counts
+//!   it.
 //! - `edge_answer` turns the packet of a refused hello into the answer ([`answer`]).
 //!
 //! They reject only on positive evidence: whatever they cannot see or tell, or the stack
@@ -43,7 +44,7 @@ use edge_common::client_hello::{Scanned, Source as _};
 use edge_common::flow::state;
 use edge_common::policy::{Counter, Reason, Settings};
 use edge_common::token::KeyId;
-use maps::{Next, count};
+use maps::Next;
 use packet::Segment;
 use scratch::{Outcome, RateBy, Scratch};
 
@@ -55,9 +56,14 @@ pub fn edge_xdp(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
     };
-    count(Counter::Packets as u32);
+    scratch.count(Counter::Packets as u32);
     let step = segment(&ctx, scratch);
-    finish(&ctx, step)
+    // Most hellos are judged in the same program: a jump into another costs some ten
+    // nanoseconds.
+    if matches!(step, Ok(Next::Judge)) {
+        return judged(&ctx, scratch);
+    }
+    finish(&ctx, scratch, step)
 }
 
 /// Goes on with a hello that `edge_xdp` has not seen to its end.
@@ -68,41 +74,38 @@ pub fn edge_scan(ctx: XdpContext) -> u32 {
         return XDP_PASS;
     };
     let step = scan::chunk(&ctx, scratch);
-    finish(&ctx, step)
+    finish(&ctx, scratch, step)
 }
 
 /// Skips a PROXY protocol header.
 #[xdp(frags)]
 #[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_proxy(ctx: XdpContext) -> u32 {
-    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+    let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
     };
-    let step = proxy::header(&ctx, scratch, settings);
-    finish(&ctx, step)
+    let step = proxy::header(&ctx, scratch, maps::settings());
+    finish(&ctx, scratch, step)
 }
 
 /// Judges a hello.
 #[xdp(frags)]
 #[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_judge(ctx: XdpContext) -> u32 {
-    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+    let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
     };
-    if judge::hello(&ctx, scratch, settings) {
-        maps::go_on(&ctx, Next::Answer);
-    }
-    XDP_PASS
+    judged(&ctx, scratch)
 }
 
 /// Answers a refused hello.
 #[xdp(frags)]
 #[inline(always)] // into the entry point that the macro makes: else it is a call
 pub fn edge_answer(ctx: XdpContext) -> u32 {
-    let (Some(scratch), Some(settings)) = (maps::scratch(), maps::settings()) else {
+    let Some(scratch) = maps::scratch() else {
         return XDP_PASS;
     };
-    answer::answer(&ctx, scratch, settings)
+    answer::answer(&ctx, scratch, maps::settings())
 }
 
 /// Runs a frame again as if it were new: for the benches.
@@ -121,25 +124,33 @@ pub fn edge_pass(_ctx: XdpContext) -> u32 {
 
 /// Where a handshake record tells the type of its message, and that of a ClientHello
 /// (RFC 8446 section 4).
-const TYPE_AT: u32 = 5;
+const TYPE_AT: u64 = 5;
 const CLIENT_HELLO: u8 = 1;
 
 /// What a program comes to: it is the packet's last, or another goes on.
 pub(crate) type Step = Result<Next, Reason>;
 
 #[inline(always)]
-fn finish(ctx: &XdpContext, step: Step) -> u32 {
+fn judged(ctx: &XdpContext, scratch: &mut Scratch) -> u32 {
+    if judge::hello(ctx, scratch, maps::settings()) {
+        maps::go_on(ctx, Next::Answer);
+    }
+    XDP_PASS
+}
+
+#[inline(always)]
+fn finish(ctx: &XdpContext, scratch: &mut Scratch, step: Step) -> u32 {
     match step {
         Ok(next) => {
             maps::go_on(ctx, next);
             // The programs are there before the first is attached, and a packet goes
             // round less often than the kernel allows.
-            count(Reason::NotLinear as u32);
-            count(Counter::Hellos as u32);
+            scratch.count(Reason::NotLinear as u32);
+            scratch.count(Counter::Hellos as u32);
             XDP_PASS
         }
         Err(reason) => {
-            count(reason as u32);
+            scratch.count_any(reason as u32);
             if reason as u32 == Reason::NoConnection as u32 {
                 aya_ebpf::bindings::xdp_action::XDP_DROP
             } else {
@@ -152,9 +163,7 @@ fn finish(ctx: &XdpContext, step: Step) -> u32 {
 #[inline(always)]
 fn segment(ctx: &XdpContext, scratch: &mut Scratch) -> Step {
     let segment = packet::parse(ctx, scratch)?;
-    let Some(settings) = maps::settings() else {
-        return Err(Reason::NotHello);
-    };
+    let settings = maps::settings();
     let is_known = flows::look(scratch, settings);
     match segment {
         Segment::Syn => {

@@ -8,53 +8,52 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf},
     programs::XdpContext,
 };
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use edge_common::flow::{FlowSet, FlowSlot};
-use edge_common::policy::{COUNTER_SLOTS, Clock, KeyPolicy, Keys, Settings};
+use edge_common::policy::{Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
 use edge_common::rehearsal::{FORGETTING_SETS, Rehearsal};
 use edge_common::token::KeyId;
 use edge_common::{prefix, replay};
 
-use crate::events::Budget;
+use crate::packet::opaque;
 use crate::scratch::Scratch;
 
 /// Key policies by key id. The daemon sets the size before loading; entries take memory
 /// only as they are filled.
 #[map]
 static KEYS: HashMap<u64, KeyPolicy> = HashMap::with_max_entries(100_000, BPF_F_NO_PREALLOC);
-/// One [`Settings`].
-#[map]
-static SETTINGS: Array<Settings> = Array::with_max_entries(1, 0);
-/// One [`Clock`], rewritten with every heartbeat; apart from the settings so that each
+/// The settings. All zero before the daemon wrote them, which passes everything.
+#[used]
+#[unsafe(link_section = ".bss.settings")]
+static SETTINGS: Told<Settings> = Told::nothing();
+/// The clock, rewritten with every heartbeat; apart from the settings so that each
 /// is written for its own reason.
-#[map]
-static CLOCK: Array<Clock> = Array::with_max_entries(1, 0);
+#[used]
+#[unsafe(link_section = ".bss.clock")]
+static CLOCK: Told<Clock> = Told::nothing();
 /// A bit for each TCP port that is ours, 64 to a word.
-#[map]
-static PORTS: Array<u64> = Array::with_max_entries(1024, 0);
+#[used]
+#[unsafe(link_section = ".bss.ports")]
+static PORTS: Told<[u64; PORT_WORDS]> = Told::nothing();
 /// A bit for each of those on which a PROXY protocol header may come first.
-#[map]
-static PROXIED: Array<u64> = Array::with_max_entries(1024, 0);
+#[used]
+#[unsafe(link_section = ".bss.proxied")]
+static PROXIED: Told<[u64; PORT_WORDS]> = Told::nothing();
 /// Addresses and ports, in network byte order, where the edge listens.
 #[map]
 static ADDRESSES: HashMap<[u32; 5], u32> = HashMap::with_max_entries(4096, 0);
-/// By reason and counter.
-#[map]
-static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_SLOTS, 0);
 /// Sampled verdicts on their way to the daemon.
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
 /// Refused connections of which the server's side may still stand.
 #[map]
 pub(crate) static REJECTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
-/// What this CPU may still do in the second at hand: events, answers, and answers to more
-/// of the same.
+/// Each CPU's memory. In a map, not on the stack, so that the verifier forgets its contents
+/// between the scanner's turns.
 #[map]
-static BUDGET: PerCpuArray<Budget> = PerCpuArray::with_max_entries(3, 0);
-/// Working memory of the packet at hand. In a map, not on the stack, so that the
-/// verifier forgets its contents between the scanner's turns.
-#[map]
-static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+static CPU: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 /// The flow table: tags and locks.
 #[map]
 pub(crate) static FLOW_SETS: Array<FlowSet> = Array::with_max_entries(1, BPF_F_MMAPABLE);
@@ -80,6 +79,30 @@ static UNANSWERED: HashMap<u32, u32> = HashMap::with_max_entries(64, 0);
 /// What `edge_again` runs.
 #[map]
 static REHEARSAL: Array<Rehearsal> = Array::with_max_entries(1, 0);
+
+/// Ports, a bit each.
+const PORT_WORDS: usize = 1024;
+
+/// A value that userspace writes and the programs read: the only one of its section, which
+/// is a map of its own. It lies at an address that the program knows, so that no look into
+/// the map is needed.
+#[repr(transparent)]
+struct Told<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: only read here, and of types of which any bytes are valid.
+unsafe impl<T> Sync for Told<T> {}
+
+impl<T> Told<T> {
+    /// All zero.
+    const fn nothing() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::zeroed()))
+    }
+
+    #[inline(always)]
+    const fn at(&self) -> *const T {
+        self.0.get().cast()
+    }
+}
 
 /// Where a packet goes on.
 #[derive(Clone, Copy)]
@@ -107,28 +130,12 @@ pub(crate) fn go_on(ctx: &XdpContext, next: Next) {
     unsafe { bpf_tail_call(ctx.as_ptr(), map, next as u32) };
 }
 
-/// Adds one to a counter of this CPU.
-#[inline(always)]
-pub(crate) fn count(slot: u32) {
-    if let Some(value) = COUNTERS.get_ptr_mut(slot) {
-        // SAFETY: the slot is this CPU's, and XDP programs do not preempt each other on one.
-        unsafe { *value += 1 };
-    }
-}
-
 /// This CPU's working memory.
 #[inline(always)]
 pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: the slot is this CPU's, XDP programs do not preempt each other on one, and
     // each program asks once.
-    unsafe { SCRATCH.get_ptr_mut(0)?.as_mut() }
-}
-
-/// One of this CPU's budgets.
-#[inline(always)]
-pub(crate) fn budget(of: u32) -> Option<&'static mut Budget> {
-    // SAFETY: as above; each is asked for once a program.
-    unsafe { BUDGET.get_ptr_mut(of)?.as_mut() }
+    unsafe { CPU.get_ptr_mut(0)?.as_mut() }
 }
 
 /// Empties the first sets of the flow table.
@@ -164,20 +171,22 @@ pub(crate) fn is_unanswered(interface: u32) -> bool {
 
 /// The settings. All zero before the daemon wrote them, which passes everything.
 #[inline(always)]
-pub(crate) fn settings() -> Option<&'static Settings> {
-    SETTINGS.get(0)
+pub(crate) fn settings() -> &'static Settings {
+    // SAFETY: numbers, of which any is valid; the daemon may write them at any time, so
+    // nothing here relies on two of them being of one time.
+    unsafe { &*SETTINGS.at() }
 }
 
 /// Whether the TCP port is ours.
 #[inline(always)]
 pub(crate) fn watched(port: u16) -> bool {
-    has_bit(PORTS.get(u32::from(port) >> 6), port)
+    has_bit(&PORTS, port)
 }
 
 /// Whether a PROXY protocol header may come first on the port.
 #[inline(always)]
 pub(crate) fn proxied(port: u16) -> bool {
-    has_bit(PROXIED.get(u32::from(port) >> 6), port)
+    has_bit(&PROXIED, port)
 }
 
 /// Whether the edge listens where the packet goes to. A port alone does not tell: it may be
@@ -207,11 +216,11 @@ pub(crate) fn is_listening(scratch: &mut Scratch, settings: &Settings) -> bool {
 }
 
 #[inline(always)]
-fn has_bit(word: Option<&u64>, port: u16) -> bool {
-    match word {
-        Some(word) => *word >> (port & 63) & 1 != 0,
-        None => false,
-    }
+fn has_bit(bits: &Told<[u64; PORT_WORDS]>, port: u16) -> bool {
+    let word = (opaque(u64::from(port)) >> 6) as usize & (PORT_WORDS - 1);
+    // SAFETY: within the array, by the mask.
+    let word = unsafe { bits.at().cast::<u64>().add(word).read_volatile() };
+    word >> (port & 63) & 1 != 0
 }
 
 // The tables that userspace writes too: their words, read as volatile.
@@ -267,7 +276,8 @@ pub(crate) fn monotonic_ns(scratch: &mut Scratch) -> u64 {
 /// The clock, or nothing when the daemon's heartbeat is too old.
 #[inline(always)]
 pub(crate) fn clock(settings: &Settings, monotonic_ns: u64) -> Option<&'static Clock> {
-    let clock = CLOCK.get(0)?;
+    // SAFETY: two numbers, of which any are valid.
+    let clock = unsafe { &*CLOCK.at() };
     // The coarse clock may lag the heartbeat by a tick: a beat from "ahead" is fresh.
     let age = monotonic_ns.wrapping_sub(clock.heartbeat_ns) as i64;
     if clock.heartbeat_ns == 0 || age > settings.heartbeat_max_age_ns as i64 {

@@ -53,21 +53,30 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
         return Err(Reason::NotHello);
     }
     let source = Buffer::of(scratch, count);
-    let header_bytes = match (source.le64(0), source.be16(8), source.be16(10)) {
-        (Some(head), Some(high), Some(low))
-            if (head, u32::from(high) << 16 | u32::from(low)) == V2_SIGNATURE =>
-        {
-            version_2(scratch, &source)
+    // One after the other: asked for all at once, the compiler would look at what was never
+    // read before it asks whether it was.
+    let mut header_bytes = Some(0);
+    let mut is_told = false;
+    if let Some(head) = source.le64(0) {
+        if head == V2_SIGNATURE.0 {
+            if let Some(tail) = source.be32(8)
+                && tail == V2_SIGNATURE.1
+            {
+                is_told = true;
+                header_bytes = version_2(scratch, &source);
+            }
+        } else if head as u32 == u32::from_le_bytes(*b"PROX") {
+            is_told = true;
+            header_bytes = version_1(scratch, &source);
         }
-        (Some(head), ..) if head as u32 == u32::from_le_bytes(*b"PROX") => {
-            version_1(scratch, &source)
-        }
+    }
+    if !is_told {
         // The header came in a segment of its own, or never will: the hello is one.
-        _ => match source.be16(0) {
-            Some(first) if begins(first, bytes) => Some(0),
+        match source.be16(0) {
+            Some(first) if begins(first, bytes) => {}
             _ => return Err(Reason::NotHello),
-        },
-    };
+        }
+    }
     packet::forget(scratch);
     let Some(header_bytes) = header_bytes else {
         crate::begin(scratch);
@@ -88,7 +97,7 @@ pub(crate) fn header(ctx: &XdpContext, scratch: &mut Scratch, settings: &Setting
 fn version_1(scratch: &Scratch, source: &Bytes<Buffer>) -> Option<u32> {
     let mut at = 0;
     while at < MAX_V1_BYTES {
-        if source.u8(at)? == b'\n' {
+        if source.u8(u64::from(at))? == b'\n' {
             let bytes = at + 1;
             return (bytes <= scratch.payload_bytes).then_some(bytes);
         }

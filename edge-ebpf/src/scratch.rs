@@ -2,6 +2,10 @@
 
 use edge_common::client_hello::Scanned;
 use edge_common::flow::FlowSlot;
+use edge_common::policy::{COUNTER_SLOTS, CPU_WORDS};
+
+use crate::events::Budget;
+use crate::packet::opaque;
 
 /// What is loaded of a packet at a time, bytes.
 pub(crate) const CHUNK_BYTES: u32 = 2048;
@@ -14,9 +18,17 @@ pub(crate) const SUM_BYTES: u32 = 512;
 /// No place in the set.
 pub(crate) const NO_WAY: u32 = 4;
 
-/// Working memory of one packet.
+/// A CPU's memory: what it has counted, what it may still do, and the packet at hand.
+///
+/// All in one value, since each look into a map costs some two nanoseconds, and it is
+/// looked at a dozen times a packet.
 #[repr(C)]
 pub(crate) struct Scratch {
+    /// By reason and counter. Userspace reads them: they stay first.
+    counters: [u64; COUNTER_SLOTS as usize],
+    /// What may still be done in the second at hand: events, answers, and answers to more of
+    /// the same.
+    pub(crate) budgets: [Budget; 3],
     /// The connection, and what is known of it: its entry in the flow table, or what will
     /// become that. The scan under way is in here.
     pub(crate) record: FlowSlot,
@@ -75,6 +87,28 @@ pub(crate) struct Scratch {
     /// Bytes kept from the segment before, then bytes of this one. Longer than the mask
     /// by as much as is read at one offset.
     pub(crate) buffer: [u64; (BUFFER_MASK as usize + 1) / 8 + 16],
+}
+
+const _: () = assert!(size_of::<Scratch>() == 8 * CPU_WORDS);
+
+impl Scratch {
+    /// Adds one to a counter of this CPU.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, slot: u32) {
+        let slot = slot as usize & (COUNTER_SLOTS as usize - 1);
+        let counters = (&raw mut self.counters).cast::<u64>();
+        // SAFETY: within the array, by the mask.
+        unsafe { *counters.add(slot) += 1 };
+    }
+
+    /// The same for a number that comes from memory: the verifier wants to see the mask.
+    #[inline(always)]
+    pub(crate) fn count_any(&mut self, slot: u32) {
+        let slot = opaque(u64::from(slot)) & u64::from(COUNTER_SLOTS - 1);
+        let counters = (&raw mut self.counters).cast::<u64>();
+        // SAFETY: as above.
+        unsafe { *counters.add(slot as usize) += 1 };
+    }
 }
 
 /// By whose prefix the rate of a hello without a token goes.

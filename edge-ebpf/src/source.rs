@@ -8,9 +8,10 @@ use edge_common::token::{TEXT_LEN, Text};
 use crate::packet;
 use crate::scratch::{BUFFER_MASK, Scratch};
 
-/// Offsets into the payload are bounded by this mask, which gives the verifier a range.
-/// It changes none: the scanner reads nothing beyond the record, 2^14 bytes and a header.
-const OFFSET_MASK: u64 = 0x7fff;
+/// Offsets into the payload are bounded by this, which gives the verifier a range. Compared,
+/// not masked: the next item's place need not wait for a branch that is foreseen. None is
+/// beyond: the scanner reads nothing behind the record, 2^14 bytes and a header.
+const MAX_OFFSET: u64 = 0x7fff;
 
 /// Bytes that can be reached by address.
 pub(crate) trait Reach {
@@ -18,10 +19,10 @@ pub(crate) trait Reach {
     const EXTENSIONS_A_TURN: u32;
 
     /// How many there are.
-    fn bytes(&self) -> u32;
+    fn bytes(&self) -> u64;
 
     /// Address of `count` readable bytes at `at`.
-    fn reach(&self, at: u32, count: u32) -> Option<usize>;
+    fn reach(&self, at: u64, count: u64) -> Option<usize>;
 }
 
 /// The bytes of either kind, as the scanner reads them.
@@ -43,33 +44,33 @@ impl<R: Reach> Source for Bytes<R> {
     const EXTENSIONS_A_TURN: u32 = R::EXTENSIONS_A_TURN;
 
     #[inline(always)]
-    fn len(&self) -> u32 {
+    fn len(&self) -> u64 {
         self.0.bytes()
     }
 
     #[inline(always)]
-    fn u8(&self, at: u32) -> Option<u8> {
+    fn u8(&self, at: u64) -> Option<u8> {
         Some(packet::read_u8(self.0.reach(at, 1)?))
     }
 
     #[inline(always)]
-    fn be16(&self, at: u32) -> Option<u16> {
+    fn be16(&self, at: u64) -> Option<u16> {
         Some(packet::read_be16(self.0.reach(at, 2)?))
     }
 
     #[inline(always)]
-    fn be32(&self, at: u32) -> Option<u32> {
+    fn be32(&self, at: u64) -> Option<u32> {
         Some(u32::from_be(packet::read_u32(self.0.reach(at, 4)?)))
     }
 
     #[inline(always)]
-    fn le64(&self, at: u32) -> Option<u64> {
+    fn le64(&self, at: u64) -> Option<u64> {
         Some(packet::read_u64(self.0.reach(at, 8)?))
     }
 
     #[inline(always)]
-    fn text(&self, at: u32) -> Option<Text> {
-        let address = self.0.reach(at, TEXT_LEN as u32)?;
+    fn text(&self, at: u64) -> Option<Text> {
+        let address = self.0.reach(at, TEXT_LEN as u64)?;
         let word = |i: usize| packet::read_u64(address + 8 * i);
         Some([
             word(0),
@@ -88,6 +89,15 @@ impl<R: Reach> Source for Bytes<R> {
     }
 }
 
+/// Whether there are fewer bytes than so many.
+///
+/// By the difference: from a plain comparison the verifier would learn something about the
+/// number of bytes on each path, and would walk the rest once for each.
+#[inline(always)]
+fn lacks(bytes: u64, count: u64) -> bool {
+    (packet::opaque(bytes.wrapping_sub(count)) as i64) < 0
+}
+
 /// The payload as far as it lies in the frame's linear part.
 pub(crate) struct Payload {
     /// Address of the byte before the payload, the last of the TCP header. From there the
@@ -96,7 +106,7 @@ pub(crate) struct Payload {
     before: usize,
     /// Address just after the frame's linear part.
     end: usize,
-    bytes: u32,
+    bytes: u64,
 }
 
 impl Payload {
@@ -106,7 +116,7 @@ impl Payload {
         Bytes(Self {
             before: packet::start(ctx) + at as usize,
             end: packet::end(ctx),
-            bytes: scratch.payload_bytes,
+            bytes: u64::from(scratch.payload_bytes),
         })
     }
 }
@@ -115,17 +125,21 @@ impl Reach for Payload {
     const EXTENSIONS_A_TURN: u32 = 4;
 
     #[inline(always)]
-    fn bytes(&self) -> u32 {
+    fn bytes(&self) -> u64 {
         self.bytes
     }
 
     #[inline(always)]
-    fn reach(&self, at: u32, count: u32) -> Option<usize> {
-        if at + count > self.bytes {
+    fn reach(&self, at: u64, count: u64) -> Option<usize> {
+        if lacks(self.bytes, at + count) {
             return None;
         }
-        // Opaque, for the compiler would drop a mask that it knows to change nothing.
-        let address = self.before + (packet::opaque(u64::from(at)) & OFFSET_MASK) as usize;
+        // Opaque, for the compiler would drop a comparison that it knows to change nothing.
+        let at = packet::opaque(at);
+        if at > MAX_OFFSET {
+            return None;
+        }
+        let address = self.before + at as usize;
         if address + 1 + count as usize > self.end {
             None
         } else {
@@ -138,7 +152,7 @@ impl Reach for Payload {
 pub(crate) struct Buffer {
     /// Address of the buffer.
     start: usize,
-    bytes: u32,
+    bytes: u64,
 }
 
 impl Buffer {
@@ -146,7 +160,7 @@ impl Buffer {
     pub(crate) fn of(scratch: &Scratch, bytes: u32) -> Bytes<Self> {
         Bytes(Self {
             start: (&raw const scratch.buffer) as usize,
-            bytes,
+            bytes: u64::from(bytes),
         })
     }
 }
@@ -156,16 +170,16 @@ impl Reach for Buffer {
     const EXTENSIONS_A_TURN: u32 = 1;
 
     #[inline(always)]
-    fn bytes(&self) -> u32 {
+    fn bytes(&self) -> u64 {
         self.bytes
     }
 
     // At most 64 bytes, which the buffer has beyond its mask.
     #[inline(always)]
-    fn reach(&self, at: u32, count: u32) -> Option<usize> {
-        if at + count > self.bytes {
+    fn reach(&self, at: u64, count: u64) -> Option<usize> {
+        if lacks(self.bytes, at + count) {
             return None;
         }
-        Some(self.start + (packet::opaque(u64::from(at)) & u64::from(BUFFER_MASK)) as usize)
+        Some(self.start + (packet::opaque(at) & u64::from(BUFFER_MASK)) as usize)
     }
 }

@@ -9,6 +9,7 @@ mod addresses;
 pub mod agreement;
 mod attach;
 mod batch;
+mod cast;
 mod device;
 pub mod flows;
 mod follow_up;

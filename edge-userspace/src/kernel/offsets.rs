@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Offsets in bytes; 0 where one is not known.
+/// Offsets in bytes, and numbers of types; 0 where one is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offsets {
     /// `tcp_request_sock.rcv_isn`: the client's initial sequence number.
@@ -16,6 +16,10 @@ pub(super) struct Offsets {
     pub(super) request_snt_isn: u32,
     /// `tcp_sock.rcv_nxt`: what is expected of the client next.
     pub(super) socket_rcv_nxt: u32,
+    /// The number of the type `tcp_sock`.
+    pub(super) tcp_sock: u32,
+    /// The number of the function `bpf_rdonly_cast` (Linux 6.2).
+    pub(super) cast: u32,
 }
 
 const MAGIC: u16 = 0xeb9f;
@@ -24,6 +28,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 // Kinds of types: include/uapi/linux/btf.h.
 const STRUCT: u32 = 4;
+const FUNCTION: u32 = 12;
 
 impl Offsets {
     /// Of the running kernel. All 0 when it does not tell.
@@ -55,7 +60,10 @@ impl Offsets {
         let strings = part(bytes, header + strings_at?, strings?)?;
         let mut offsets = Self::default();
         let mut at = 0;
+        let mut number = 0;
         while at + 12 <= types.len() {
+            // Types are numbered from 1.
+            number += 1;
             let name = word(types, at)?;
             let info = word(types, at + 4)?;
             let members = (info & 0xffff) as usize;
@@ -67,7 +75,10 @@ impl Offsets {
                         (b"rcv_isn", &mut offsets.request_rcv_isn),
                         (b"snt_isn", &mut offsets.request_snt_isn),
                     ],
-                    Some(b"tcp_sock") => &mut [(b"rcv_nxt", &mut offsets.socket_rcv_nxt)],
+                    Some(b"tcp_sock") => {
+                        offsets.tcp_sock = number;
+                        &mut [(b"rcv_nxt", &mut offsets.socket_rcv_nxt)]
+                    }
                     _ => &mut [],
                 };
                 for (name, offset) in wanted {
@@ -75,6 +86,9 @@ impl Offsets {
                         **offset = found;
                     }
                 }
+            }
+            if kind == FUNCTION && text(strings, name) == Some(b"bpf_rdonly_cast") {
+                offsets.cast = number;
             }
             at += beyond(kind, members)?;
         }
@@ -142,7 +156,8 @@ mod tests {
 
     /// A description with one structure of each kind of member that there is.
     fn description(flag: bool) -> Vec<u8> {
-        let strings = b"\0tcp_sock\0rcv_nxt\0tcp_request_sock\0rcv_isn\0snt_isn\0other\0";
+        let strings =
+            b"\0bpf_rdonly_cast\0tcp_sock\0rcv_nxt\0tcp_request_sock\0rcv_isn\0snt_isn\0other\0";
         let at = |name: &[u8]| {
             let found = strings
                 .windows(name.len() + 2)
@@ -159,6 +174,8 @@ mod tests {
         words.extend([at(b"other"), 4 << 24 | 1, 8, at(b"rcv_isn"), 1, 8]);
         words.extend([at(b"tcp_request_sock"), flagged | 4 << 24 | 2, 64]);
         words.extend([at(b"rcv_isn"), 1, 8 * 20, at(b"snt_isn"), 1, 8 * 24]);
+        words.extend([0, 13 << 24, 0]); // a prototype
+        words.extend([at(b"bpf_rdonly_cast"), 12 << 24 | 1, 7]);
         let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let mut bytes = MAGIC.to_ne_bytes().to_vec();
         bytes.extend([1, 0]);
@@ -176,6 +193,8 @@ mod tests {
             request_rcv_isn: 20,
             request_snt_isn: 24,
             socket_rcv_nxt: 44,
+            tcp_sock: 4,
+            cast: 8,
         };
         for flag in [false, true] {
             assert_eq!(Offsets::find(&description(flag)), Some(wanted));

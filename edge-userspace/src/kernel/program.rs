@@ -3,12 +3,13 @@
 
 use super::addresses::AddressMap;
 use super::batch;
+use super::cast;
 use super::offsets::Offsets;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use edge_common::flow;
-use edge_common::policy::{Clock, Counter, KeyPolicy, Reason, Settings};
+use edge_common::policy::{COUNTER_SLOTS, CPU_WORDS, Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
 use rustix::io::Errno;
@@ -18,6 +19,11 @@ use std::time::Duration;
 
 /// Only if there is no such key yet (include/uapi/linux/bpf.h).
 const BPF_NOEXIST: u64 = 1;
+
+/// A bit for each port.
+type Ports = [u64; 1024];
+/// A CPU's memory in the kernel, of which the first words are its counters.
+type Cpu = [u64; CPU_WORDS];
 
 /// The object in the kernel: programs loaded, maps made, nothing attached.
 pub struct Program {
@@ -29,10 +35,10 @@ pub struct Program {
     addresses_version: u32,
     has_unanswered: bool,
     clock: Option<ClockMap>,
-    ports: Array<MapData, u64>,
-    proxied: Array<MapData, u64>,
+    ports: Array<MapData, Ports>,
+    proxied: Array<MapData, Ports>,
     addresses: AddressMap,
-    counters: PerCpuArray<MapData, u64>,
+    cpus: PerCpuArray<MapData, Cpu>,
     events: Option<RingBuf<MapData>>,
     rejects: Option<RingBuf<MapData>>,
     unanswered: HashMap<MapData, u32, u32>,
@@ -183,9 +189,29 @@ impl Program {
     /// # Errors
     /// When the kernel refuses it, most often for want of CAP_BPF and CAP_NET_ADMIN.
     pub fn load(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
-        let rcv_nxt_at = u64::from(offsets().socket_rcv_nxt);
+        let Offsets { cast, tcp_sock, .. } = offsets();
+        if cast != 0 && tcp_sock != 0 {
+            let (quicker, times) = cast::put(object, cast);
+            if times > 0 {
+                match Self::load_as_it_is(&quicker, sizes) {
+                    Ok(program) => return Ok(program),
+                    // Without a compiler in the kernel, for instance, there are no such calls.
+                    Err(error) => tracing::debug!(%error, "without bpf_rdonly_cast"),
+                }
+            }
+        }
+        Self::load_as_it_is(object, sizes)
+    }
+
+    fn load_as_it_is(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
+        let offsets = offsets();
+        let rcv_nxt_at = u64::from(offsets.socket_rcv_nxt);
+        let tcp_sock = u64::from(offsets.tcp_sock);
+        let stores_in_order = u64::from(cfg!(target_arch = "x86_64"));
         let mut ebpf = EbpfLoader::new()
             .override_global("SOCKET_RCV_NXT_AT", &rcv_nxt_at, true)
+            .override_global("TCP_SOCK_TYPE", &tcp_sock, true)
+            .override_global("STORES_IN_ORDER", &stores_in_order, true)
             .map_max_entries("KEYS", sizes.keys.max(1))
             .map_max_entries("KEY_BUCKETS", sizes.keys.max(1))
             .map_max_entries("FLOW_SETS", sizes.flow_sets)
@@ -210,12 +236,12 @@ impl Program {
         programs.set(last, edge, 0).map_err(in_map("PROGRAMS"))?;
         let mut take = |name| map(&mut ebpf, name);
         let keys = typed("KEYS", take("KEYS")?)?;
-        let settings = typed("SETTINGS", take("SETTINGS")?)?;
-        let clock = Some(ClockMap(typed("CLOCK", take("CLOCK")?)?));
-        let ports = typed("PORTS", take("PORTS")?)?;
-        let proxied = typed("PROXIED", take("PROXIED")?)?;
+        let settings = typed("SETTINGS", take(".bss.settings")?)?;
+        let clock = Some(ClockMap(typed("CLOCK", take(".bss.clock")?)?));
+        let ports = typed("PORTS", take(".bss.ports")?)?;
+        let proxied = typed("PROXIED", take(".bss.proxied")?)?;
         let addresses = AddressMap::new(typed("ADDRESSES", take("ADDRESSES")?)?);
-        let counters = typed("COUNTERS", take("COUNTERS")?)?;
+        let cpus = typed("CPU", take("CPU")?)?;
         let unanswered = typed("UNANSWERED", take("UNANSWERED")?)?;
         let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
         let events = Some(typed("EVENTS", take("EVENTS")?)?);
@@ -238,7 +264,7 @@ impl Program {
             ports,
             proxied,
             addresses,
-            counters,
+            cpus,
             events,
             rejects,
             unanswered,
@@ -389,13 +415,12 @@ impl Program {
     /// # Errors
     /// When the map cannot be reached.
     pub fn counters(&self) -> Result<Vec<u64>, ProgramError> {
-        let sums = self.counters.iter().map(|values| {
-            let values = values.map_err(in_map("COUNTERS"))?;
-            Ok(values
-                .iter()
-                .fold(0u64, |sum, value| sum.wrapping_add(*value)))
-        });
-        sums.collect()
+        let cpus = self.cpus.get(&0, 0).map_err(in_map("CPU"))?;
+        let sum = |slot| {
+            cpus.iter()
+                .fold(0u64, |sum, cpu| sum.wrapping_add(cpu[slot]))
+        };
+        Ok((0..COUNTER_SLOTS as usize).map(sum).collect())
     }
 
     /// The clock, for the one who beats: a second call gives nothing.
@@ -526,14 +551,12 @@ fn offsets() -> Offsets {
     })
 }
 
-fn set_bits(map: &mut Array<MapData, u64>, ports: &[u16]) -> Result<(), MapError> {
+fn set_bits(map: &mut Array<MapData, Ports>, ports: &[u16]) -> Result<(), MapError> {
     let mut words = [0u64; 1024];
     for port in ports {
         words[usize::from(port >> 6)] |= 1 << (port & 63);
     }
-    (0..)
-        .zip(words)
-        .try_for_each(|(index, word)| map.set(index, word, 0))
+    map.set(0, words, 0)
 }
 
 fn map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, ProgramError> {
