@@ -296,7 +296,7 @@ impl ClientHello {
                 at: u64::from(self.at),
                 end: u64::from(self.end),
             };
-            let turn = place.to_extensions(source);
+            let turn = place.reach_extensions(source);
             self.phase = place.phase;
             self.at = place.at as u32;
             self.end = place.end as u32;
@@ -475,7 +475,7 @@ struct Place {
 
 impl Place {
     #[inline(always)]
-    fn to_extensions<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
+    fn reach_extensions<S: Source + ?Sized>(&mut self, source: &S) -> Turn {
         if self.phase == phase::RECORD {
             self.record(source)?;
         }
