@@ -83,6 +83,7 @@ impl Check {
         warnings.extend(trusting_anyone(config));
         warnings.extend(learning_anew(config));
         warnings.extend(little_room(config));
+        warnings.extend(upstreams::sharing_a_credential(config));
         let means = explain(config, keys);
         if self.json {
             return print_json(&json!({

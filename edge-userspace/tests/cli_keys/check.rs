@@ -33,6 +33,7 @@ fn check_explains_and_fails_with_places() {
     assert_eq!(place.json("check --config edge.toml --json")["good"], true);
     check_reads_the_key_store(&place, good);
     check_explains_who_is_believed_and_who_is_denied(&place, good);
+    check_explains_several_upstreams(&place, good);
     std::fs::write(place.path().join("edge.toml"), good).unwrap();
 
     std::fs::write(place.path().join("edge.toml"), format!("{good}\nx = 1\n")).unwrap();
@@ -93,6 +94,47 @@ action = "deny"
         warning.contains("0.0.0.0/0 lets anyone say whose connection it is"),
         "{warning}"
     );
+}
+
+fn check_explains_several_upstreams(place: &Place, good: &str) {
+    let url = "url = \"http://127.0.0.1:9000\"";
+    assert!(good.contains(url));
+    let list = r#"
+eject_for = "2s"
+[upstream.credential]
+header = "x-api-key"
+environment = "PATH"
+[[upstreams]]
+name = "west"
+url = "https://west.example"
+[[upstreams]]
+name = "east"
+url = "https://east.example:8443"
+models = ["claude-*"]
+prefill_tokens_per_second = 7
+"#;
+    let write = |text: String| std::fs::write(place.path().join("edge.toml"), text).unwrap();
+    let several = good.replace(url, "") + list;
+    write(several.clone());
+    let output = place.edge("check --config edge.toml");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for line in [
+        "  west https://west.example:443: every model; 10000 tokens a second; x-api-key is set from $PATH",
+        "  east https://east.example:8443: claude-*; 7 tokens a second; x-api-key is set from $PATH",
+    ] {
+        assert!(
+            text.contains(&format!("\n  {line}\n")),
+            "no {line} in {text}"
+        );
+    }
+    assert!(text.contains("gets none for 2s to 1m:"), "{text}");
+    let shared = "west and east are different hosts and both get the same credential";
+    let warning = errors(&output);
+    assert!(warning.contains(shared), "{warning}");
+    write(several + "[upstreams.credential]\nheader = \"authorization\"\nenvironment = \"HOME\"\n");
+    let output = place.edge("check --config edge.toml");
+    assert!(output.status.success() && !errors(&output).contains(shared));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("authorization is set from $HOME"));
 }
 
 /// As the daemon does, so that a store that it would refuse fails the check.

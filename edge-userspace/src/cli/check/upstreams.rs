@@ -44,3 +44,21 @@ pub(super) fn upstreams(config: &config::Config) -> Vec<String> {
     }
     lines
 }
+
+/// One credential that hosts of different names get over TLS: vendors that are not one.
+pub(super) fn sharing_a_credential(config: &config::Config) -> Option<String> {
+    let own = |upstream: &Upstream| match &upstream.credential {
+        Credential::Replace { from, .. } if upstream.tls => Some(format!("{from:?}")),
+        _ => None,
+    };
+    let all = &config.upstreams;
+    let (one, other) = all.iter().enumerate().find_map(|(at, one)| {
+        let shares = |other: &&Upstream| other.host != one.host && own(other) == own(one);
+        own(one)?;
+        Some((one, all[at + 1..].iter().find(shares)?))
+    })?;
+    Some(format!(
+        "upstreams: {} and {} are different hosts and both get the same credential; where they are not the same vendor's, write [upstreams.credential] under each",
+        one.name, other.name,
+    ))
+}
