@@ -40,7 +40,29 @@ impl Edge {
         self.read(Shape::Messages, body).names_bytes()
     }
 
+    /// The names of a body that comes in pieces of `size`, and its tokens, with what is said to
+    /// be known of so many messages.
+    pub(crate) fn counted(
+        &self,
+        shape: Shape,
+        body: &str,
+        size: usize,
+        known: Option<(u64, u64)>,
+    ) -> (Option<Chain>, u64) {
+        let mut reading = self.read_in(shape, body, size);
+        let chain = reading.chain(&self.secret, OWNER);
+        if let Some((messages, tokens)) = known {
+            reading.know(messages, tokens);
+        }
+        while !reading.go_on().unwrap() {}
+        (chain, reading.counted().0.count.tokens)
+    }
+
     fn read(&self, shape: Shape, body: &str) -> Reading {
+        self.read_in(shape, body, usize::MAX)
+    }
+
+    fn read_in(&self, shape: Shape, body: &str, size: usize) -> Reading {
         let mut reading = Reading::new(
             shape,
             Arc::clone(&self.models),
@@ -49,9 +71,11 @@ impl Edge {
             Limits::default(),
         )
         .chained(&self.secret);
-        let mut is_read = reading.push(body.as_bytes().to_vec().into()).unwrap();
-        while !is_read {
-            is_read = reading.go_on().unwrap();
+        for piece in body.as_bytes().chunks(size) {
+            let mut is_read = reading.push(piece.to_vec().into()).unwrap();
+            while !is_read {
+                is_read = reading.go_on().unwrap();
+            }
         }
         reading.finish().unwrap();
         reading

@@ -168,4 +168,39 @@ proptest! {
             prop_assert_eq!(one == other, nth <= at, "{} of {}", nth, at);
         }
     }
+
+    /// Whatever stands where in a request: it is read to its end, in whatever pieces, and what
+    /// is said to be known of it changes no count that can be made.
+    #[test]
+    fn whatever_a_request_is_it_is_read_alike(
+        values in prop::collection::vec(any_json(), 7),
+        in_messages in any::<bool>(),
+        size in 1..50_usize,
+        known in (0..6_u64, 0..3_u64),
+        chat in any::<bool>(),
+    ) {
+        let shape = if chat { Shape::Chat } else { Shape::Messages };
+        let edge = Edge::new();
+        let mut values = values.into_iter();
+        let mut next = || values.next().unwrap();
+        let messages = match in_messages {
+            true => json!([next(), user(next()), { "role": "assistant", "tool_calls": next() }]),
+            false => next(),
+        };
+        let body = json!({
+            "messages": messages, "system": next(), "tools": next(), "functions": next(),
+            "response_format": "x", "output_config": {}, "model": "gpt-4o",
+        });
+        let body = body.to_string();
+        let whole = edge.counted(shape, &body, usize::MAX, None);
+        prop_assert_eq!(&edge.counted(shape, &body, size, None), &whole);
+        // Less than anything can have: it is not believed, or it is nothing.
+        let (messages, tokens) = known;
+        if messages > 3 {
+            let again = edge.counted(shape, &body, size, Some((messages, tokens)));
+            prop_assert_eq!(again.1, whole.1);
+        } else {
+            edge.counted(shape, &body, size, Some((messages, tokens)));
+        }
+    }
 }
