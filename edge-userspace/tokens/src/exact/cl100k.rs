@@ -25,37 +25,27 @@ impl<const ONE_TAIL: bool, const TRIPLES: bool> Algebra for Words<ONE_TAIL, TRIP
         contraction: impl FnOnce() -> Contraction,
         first_of: impl Fn(u64, u64, u64) -> u64,
     ) -> u64 {
-        starts::<ONE_TAIL, TRIPLES>(c, ends, contraction, first_of)
+        let &Characters {
+            letter,
+            number,
+            other,
+            ..
+        } = c;
+        let after_other = other << 1;
+        // One that starts its piece takes the word behind it, if that follows at once.
+        let leading = other & !after_other & !(c.space << 1);
+        let words = letter & ((number << 1) | (c.newline << 1) | (after_other & !(leading << 1)));
+        let numbers = if TRIPLES { triples(number) } else { number };
+        let blanks = white_space(c, other, 0, ends && !ONE_TAIL, first_of);
+        let mut starts = 1 | words | numbers | leading | blanks;
+        let apostrophes = c.apostrophe & leading & (letter >> 1);
+        if apostrophes != 0 {
+            let found = contraction();
+            starts |= letter & ((apostrophes & (found.alone >> 1)) << 2);
+            starts |= letter & ((apostrophes & (found.pairs() >> 1)) << 3);
+        }
+        starts & c.valid
     }
-}
-
-#[inline(always)]
-fn starts<const ONE_TAIL: bool, const TRIPLES: bool>(
-    c: &Characters,
-    ends: bool,
-    contraction: impl FnOnce() -> Contraction,
-    first_of: impl Fn(u64, u64, u64) -> u64,
-) -> u64 {
-    let &Characters {
-        letter,
-        number,
-        other,
-        ..
-    } = c;
-    let after_other = other << 1;
-    // One that starts its piece takes the word behind it, if that follows at once.
-    let leading = other & !after_other & !(c.space << 1);
-    let words = letter & ((number << 1) | (c.newline << 1) | (after_other & !(leading << 1)));
-    let numbers = if TRIPLES { triples(number) } else { number };
-    let blanks = white_space(c, other, 0, ends && !ONE_TAIL, first_of);
-    let mut starts = 1 | words | numbers | leading | blanks;
-    let apostrophes = c.apostrophe & leading & (letter >> 1);
-    if apostrophes != 0 {
-        let found = contraction();
-        starts |= letter & ((apostrophes & (found.alone >> 1)) << 2);
-        starts |= letter & ((apostrophes & (found.pairs() >> 1)) << 3);
-    }
-    starts & c.valid
 }
 
 /// Every third of a run of numbers.

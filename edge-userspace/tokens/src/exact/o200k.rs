@@ -46,7 +46,7 @@ impl Algebra for O200k {
         let after_other = (rest.other | rest.attached) << 1;
         let joined = rest.leading << 1;
         let words = word & ((c.number << 1) | (c.newline << 1) | (after_other & !joined));
-        let cases = case_changes(upper & word, lower & word, word, ends, c.valid, &first_of);
+        let cases = case_changes(upper & word, lower & word, ends, c.valid, &first_of);
         let blanks = white_space(c, rest.other, rest.attached, ends, first_of);
         let mut starts = 1 | words | cases | triples(c.number) | rest.leading | blanks;
         if !ends {
@@ -146,7 +146,6 @@ fn unchained(alone: u64, pairs: u64) -> (u64, u64) {
 fn case_changes(
     upper: u64,
     lower: u64,
-    word: u64,
     ends: bool,
     valid: u64,
     first_of: &impl Fn(u64, u64, u64) -> u64,
@@ -156,7 +155,7 @@ fn case_changes(
     if both == 0 {
         return upper & (lower << 1);
     }
-    mixed_case(upper, lower, both, word, ends, valid, first_of)
+    mixed_case(upper, lower, both, ends, valid, first_of)
 }
 
 /// With characters that are both, which are lower behind lower and upper behind upper.
@@ -165,7 +164,6 @@ fn mixed_case(
     upper: u64,
     lower: u64,
     both: u64,
-    word: u64,
     ends: bool,
     valid: u64,
     first_of: &impl Fn(u64, u64, u64) -> u64,
@@ -183,6 +181,5 @@ fn mixed_case(
     let lasts = upper & !(upper >> 1);
     let known = if ends { valid } else { valid >> 1 };
     let given_back = lasts & !((lower | both) >> 1) & known;
-    let _ = word;
     starts | (behind & first_of(given_back, lasts, firsts))
 }
