@@ -5,7 +5,7 @@
 //! All tables have the same keys and values, and the same hasher, which takes the
 //! fingerprint's first word as it is: it is a hash already. In a dependent look-up the next
 //! key is made of what the one before found. Times are of the thread on the processor; of
-//! some rounds, taken in turn, the median, and so with ratios. Every value found is compared.
+//! some rounds, taken in turn, the median, and so with ratios. What is found is added up and compared.
 //! Beside them: `null` is the loop without a table; `direct` is an array without locks, in
 //! which one key throws another out.
 //!
