@@ -132,6 +132,51 @@ def adversarial(n):
         yield "adversarial", f"adversarial-{i}", [text]
 
 
+CONTROLS = "".join(map(chr, [*range(9), *range(14, 32), 127]))
+PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+
+def deceiving(n):
+    """Texts that look like runs, which are few tokens, and are not."""
+    for i in range(n):
+        r = random.Random(f"deceiving {i}")
+        size, kind = size_of(r), i % 10
+        few = lambda of, most: r.sample(of, r.randint(2, min(most, len(of))))
+        if kind == 0:
+            text = r.choice(CONTROLS) * size
+        elif kind == 1:
+            text = "".join(r.choices(few(CONTROLS, 12), k=size))
+        elif kind == 2:
+            controls, rate = few(CONTROLS, 4), r.uniform(0.02, 0.6)
+            words = " ".join(sentence(r) for _ in range(size // 40 + 1))[:size]
+            text = "".join(r.choice(controls) if r.random() < rate else c for c in words)
+        elif kind == 3:
+            text = "".join(r.choices(few(PUNCTUATION, 32), k=size))
+        elif kind == 4:
+            marks, rate = few(PUNCTUATION, 32), r.uniform(0.05, 0.5)
+            text = "".join(r.choice("abcXYZ 019\n") if r.random() < rate else r.choice(marks) for _ in range(size))
+        elif kind == 5:
+            text = "".join(r.choices(few(" \t\n\r\x0b\x0c", 6), k=size))
+        elif kind == 6:
+            letters = few("bcdfghjklmnpqrstvwxyz" if i % 20 < 10 else "abcdefghijklmnopqrstuvwxyz", 26)
+            cases, blanks = r.choice([str, str.upper, lambda c: r.choice((c, c.upper()))]), r.choice([0, 0.02, 0.05, 0.2])
+            text = "".join(" " if r.random() < blanks else cases(c) for c in r.choices(letters, k=size))
+        elif kind == 7:
+            run, every = r.choice(PUNCTUATION + " "), r.choice([2, 3, 4, 5, 7, 10, 20, 40, 60])
+            breaks = few(r.choice([PUNCTUATION, CONTROLS, "\0\1"]), 4)
+            text = "".join(r.choice(breaks) if j % every == 0 else run for j in range(size))
+        elif kind == 8:
+            first, last = r.choice([(0x80, 0x7FF), (0x800, 0xD7FF), (0x2000, 0x2FFF), (0xE000, 0xFFFF), (0x10000, 0x1FFFF), (0x20000, 0x2FFFF)])
+            few_characters = [chr(r.randint(first, last)) for _ in range(r.randint(1, 6))]
+            text = "".join(few_characters[j % len(few_characters)] for j in range(size // 3))
+        else:
+            every, most, out = [*map(chr, range(128))], r.randint(1, 8), []
+            while len(out) < size:
+                out.extend(r.choice(every) * r.randint(1, most))
+            text = "".join(out)
+        yield "adversarial", f"deceiving-{i}", [text]
+
+
 def emoji(table, name):
     """Chat lines with emoji, and lists of emoji, from emojibase's table of one language."""
     items = [(e["emoji"], e["label"], e.get("tags", [])) for e in table if "emoji" in e]
@@ -160,3 +205,4 @@ def all_texts():
     yield from base64s(800)
     yield from hexes(800)
     yield from adversarial(800)
+    yield from deceiving(1000)

@@ -40,7 +40,7 @@ CATEGORIES = {
     "emoji": ("chat lines with emoji (generated), lists of emoji", 5),
     "base64": ("base64 and PEM of random and of packed bytes (generated)", 5),
     "hex": ("hexadecimal digests, dumps, UUIDs (generated)", 5),
-    "adversarial": ("random letters, runs of one character, random Unicode (generated)", 0),
+    "adversarial": ("random letters, runs of one character, random Unicode, soups of control characters, punctuation and blanks (generated)", 0),
 }
 
 # name, licence, rules

@@ -1,10 +1,16 @@
 //! Lays out ahead what would take time when the program starts.
 
+mod characters;
+#[path = "../src/estimate/groups.rs"]
+#[expect(dead_code, reason = "the library uses the rest")]
+mod groups;
 mod lookup;
 mod merge;
 #[path = "../src/normal_form/kinds.rs"]
 mod normal_form_kinds;
 mod normal_forms;
+#[path = "../src/estimate/ranges.rs"]
+mod ranges;
 #[path = "../src/pattern/runs.rs"]
 #[rustfmt::skip]
 mod runs;
@@ -16,8 +22,10 @@ use std::path::Path;
 const BLOCK: usize = 128;
 
 /// What these tables are made of and by.
-const WATCHED: [&str; 10] = [
+const WATCHED: [&str; 12] = [
     "build",
+    "src/estimate/groups.rs",
+    "src/estimate/ranges.rs",
     "src/lookup/keys.rs",
     "src/lookup/write.rs",
     "src/merge/section.rs",
@@ -44,16 +52,26 @@ fn main() {
         write(&format!("{name}.bin"), two_stages(&form.kinds()));
         write(&format!("{name}.rs"), form.alone().into_bytes());
     }
-    for name in ["cl100k_base", "o200k_base", "claude-2"] {
+    let ranks = ["cl100k_base", "o200k_base", "claude-2"].map(|name| {
         let compact = std::fs::read(format!("vocabularies/{name}.bin")).expect("in the package");
-        let ranks = vocabulary::Ranks::from_compact(&compact).expect("sound");
-        let tokens: Vec<&[u8]> = (0..ranks.end())
-            .map(|rank| ranks.get(rank).unwrap_or_default())
-            .collect();
-        write(&format!("{name}.merge.bin"), bytes(&merge::write(&tokens)));
-        let lookup = lookup::write(tokens.into_iter());
+        (
+            name,
+            vocabulary::Ranks::from_compact(&compact).expect("sound"),
+        )
+    });
+    let all = ranks.each_ref().map(|(name, ranks)| {
+        let token = |rank| ranks.get(rank).unwrap_or_default();
+        (*name, (0..ranks.end()).map(token).collect::<Vec<&[u8]>>())
+    });
+    for (name, tokens) in &all {
+        write(&format!("{name}.merge.bin"), bytes(&merge::write(tokens)));
+        let lookup = lookup::write(tokens.iter().copied());
         write(&format!("{name}.lookup.bin"), bytes(&lookup));
     }
+    let vocabularies = all
+        .each_ref()
+        .map(|(name, tokens)| (&tokens[..], *name == "claude-2"));
+    write("characters.bin", characters::table(vocabularies));
 }
 
 /// The bits of `src/pattern/class.rs` of each code point.

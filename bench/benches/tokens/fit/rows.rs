@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// As many as the scan counts.
-pub(crate) const FEATURES: usize = 136;
+pub(crate) const FEATURES: usize = 130;
 /// Not in the mixture, and of little weight: they are there to be survived.
 const ADVERSARIAL: &str = "adversarial";
 

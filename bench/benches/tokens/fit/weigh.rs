@@ -15,6 +15,11 @@ const DRAWN_TO_NOUGHT: f64 = 0.5;
 const FAR_OFF: f64 = 4.0;
 /// How exactly the sums of categories are met.
 const CATEGORY_ERROR: f64 = 0.0005;
+/// What blocks of soup weigh whose tokens are fewer than estimated: it is mostly made to
+/// deceive, and is rather to be estimated too high.
+const TOO_HIGH_WEIGHT: f64 = 0.25;
+/// And by so much higher than what fits.
+const SOUP_MARGIN: f64 = 1.25;
 /// What adversarial blocks weigh beside others.
 const ADVERSARIAL_WEIGHT: f64 = 0.05;
 /// The part of texts that an interval shall leave out, on each side.
@@ -144,6 +149,9 @@ fn tokens(corpora: &Corpora, rows: &Rows, part: impl Fn(usize) -> bool) -> Token
         }
     }
     meet_categories(corpora, &rows, &scale, &importance, &mut segments);
+    for weight in &mut segments[Segment::Soup as usize].weights {
+        *weight *= SOUP_MARGIN;
+    }
     let unscaled = |learnt: &Learnt| std::array::from_fn(|i| (learnt.weights[i] / scale[i]) as f32);
     segments.iter().map(unscaled).collect()
 }
@@ -241,7 +249,7 @@ fn less_for_far_off(
         .iter()
         .map(|row| {
             let estimate = segments[row.segment as usize].tokens(&scaled(row, scale));
-            (estimate - row.tokens).abs() / row.tokens.max(20.0)
+            (estimate - row.tokens) / row.tokens.max(20.0)
         })
         .collect();
     for segment in Segment::ALL {
@@ -250,14 +258,17 @@ fn less_for_far_off(
                 .enumerate()
                 .filter(move |(_, row)| row.segment == segment)
         };
-        let mut here: Vec<f64> = of().map(|(i, _)| off[i]).collect();
+        let mut here: Vec<f64> = of().map(|(i, _)| off[i].abs()).collect();
         if here.is_empty() {
             continue;
         }
         here.sort_by(f64::total_cmp);
         let limit = FAR_OFF * here[here.len() / 2].max(0.005);
         for (i, row) in of() {
-            weights[i] = importance(row, adversarial(row)) * (limit / off[i].max(limit));
+            weights[i] = importance(row, adversarial(row)) * (limit / off[i].abs().max(limit));
+            if segment == Segment::Soup && off[i] > 0.0 {
+                weights[i] *= TOO_HIGH_WEIGHT;
+            }
         }
     }
 }

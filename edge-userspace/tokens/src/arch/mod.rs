@@ -29,7 +29,7 @@ pub enum Isa {
     Scalar,
     /// AVX2, BMI1 and BMI2, POPCNT, LZCNT: x86-64 since 2013 (Haswell), 2015 (Excavator).
     Avx2,
-    /// AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VPOPCNTDQ and GFNI beside AVX2: since Ice Lake
+    /// AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VPOPCNTDQ, BITALG and GFNI beside AVX2: since Ice Lake
     /// (2019), Zen 4 (2022).
     Avx512,
     /// NEON: every 64-bit Arm.
@@ -127,6 +127,7 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
         && is_x86_feature_detected!("avx512vpopcntdq")
+        && is_x86_feature_detected!("avx512bitalg")
         && is_x86_feature_detected!("gfni")
 }
 

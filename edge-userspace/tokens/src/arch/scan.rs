@@ -5,15 +5,17 @@
 )]
 
 use super::Isa;
-use crate::estimate::algebra::{Counts, Masks};
+use crate::estimate::algebra::{Carry, Counts};
+use crate::estimate::characters::MOST_BYTES;
 
 /// Adds to `counts` the features of `bytes`, which follow those that `carry` is of. Only the
 /// last call for a text may have a length that is no multiple of 64.
 ///
 /// # Panics
-/// If this machine lacks `isa`.
-pub(crate) fn scan(isa: Isa, counts: &mut Counts, carry: &mut Masks, bytes: &[u8]) {
+/// If this machine lacks `isa`, or with more than [`MOST_BYTES`].
+pub(crate) fn scan(isa: Isa, counts: &mut Counts, carry: &mut Carry, bytes: &[u8]) {
     assert!(isa.is_available(), "this machine lacks {isa}");
+    assert!(bytes.len() <= MOST_BYTES, "too many bytes at a time");
     match isa {
         // SAFETY: it is available.
         #[cfg(target_arch = "x86_64")]

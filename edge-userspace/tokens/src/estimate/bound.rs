@@ -13,7 +13,7 @@
 //! Normal forms keep all three: they leave ASCII as it is, or put an accent on it.
 
 use super::Features;
-use super::algebra::{Counts, at, pair, triple};
+use super::algebra::{Counts, at, pair};
 use super::classes::{run, set};
 
 /// At least so many tokens has the text, or each of the texts together, under every supported
@@ -25,11 +25,13 @@ pub fn lower_bound(features: &Features) -> u64 {
 
 /// As [`lower_bound`], of one stretch.
 pub(super) fn of_counts(counts: &Counts) -> u64 {
-    let words = counts[pair(8 + set::BREAK, run::LETTER)];
-    let numbers = counts[at::START + run::DIGIT];
-    let punctuation: u64 = [run::LETTER, run::DIGIT, run::SPACE]
-        .map(|before| counts[triple(before, run::PUNCTUATION)])
-        .into_iter()
-        .sum();
+    let words = counts[pair(2, set::BREAK, run::LETTER)];
+    let starts = counts[at::RUN + run::DIGIT] - counts[at::RUN2 + run::DIGIT];
+    // Behind ASCII: other scripts have digits too.
+    let numbers = starts - counts[pair(0, run::HIGH, run::DIGIT)];
+    let punctuation = counts[at::TRIPLE + run::PUNCTUATION];
     words + numbers + punctuation
 }
+
+/// Of the punctuation that the triples count, what is before it is soft.
+const _: usize = pair(2, set::SOFT, run::PUNCTUATION);

@@ -1,13 +1,14 @@
 //! Of what kind a stretch of text is: a few comparisons of its counts.
 //!
-//! Above ASCII the script decides, which the lead bytes tell. Within ASCII it is how often
+//! Above ASCII the script decides. Within ASCII it is how often
 //! characters other than letters come three in a row, lines begin with blanks, digits and
 //! brackets stand; where the limits lie was read off a regression tree grown on the texts
 //! that weights are fitted on. Names say what most of a segment is, not what all of it is.
 
-use super::algebra::{Counts, at};
+use super::algebra::{Counts, at, pair};
 use super::bytes_of;
-use super::classes::{run, set};
+use super::characters::Group;
+use super::classes::{kind, run, set};
 
 macro_rules! segments {
     ($($(#[$doc:meta])* $segment:ident $name:literal,)*) => {
@@ -50,6 +51,9 @@ segments! {
     Numbers "numbers",
     /// Letters and digits mixed, without blanks: base64, hexadecimal.
     Encoded "encoded",
+    /// What is hardly text: control characters, punctuation and blanks of many sorts in a row,
+    /// letters without vowels. Estimates of it are rather too high.
+    Soup "soup",
     /// Cyrillic.
     Cyrillic "cyrillic",
     /// Arabic.
@@ -99,37 +103,29 @@ impl Segment {
 
     /// The script that most bytes above ASCII are of.
     fn of_script(counts: &Counts, bytes: u64) -> Self {
-        let lead = |group: usize, lane: usize| counts[at::LEAD + 8 * group + lane];
-        let second = |set: usize, lane: usize| counts[at::SECOND + 8 * set + lane];
-        // A second byte may belong to the lead of the block before.
-        let rest = |lane: usize| {
-            let known = second(0, lane) + second(1, lane);
-            lead(0, lane).saturating_sub(known)
-        };
-        let emoji = 4 * second(0, 7);
+        let of = |group: Group| counts[at::GROUP + group as usize];
+        let emoji = 4 * of(Group::Emoji);
         if emoji * 20 >= bytes {
             return Self::Emoji;
         }
-        let han = 3 * (0..6).map(|lane| lead(2, lane)).sum::<u64>();
-        let kana = 3 * lead(0, 3).saturating_sub(second(0, 3));
-        let latin = 2 * (lead(0, 4) + lead(1, 0) + lead(1, 1) + lead(1, 2));
-        // Dashes and quotation marks are no symbols.
-        let symbols = 3 * lead(0, 2).saturating_sub(second(1, 2) + second(0, 2));
-        let minor_hangul = lead(0, 6).saturating_sub(second(0, 6));
-        let rare = 2 * lead(1, 4)
-            + 3 * (rest(1) + second(1, 2) + minor_hangul)
-            + 4 * lead(0, 7).saturating_sub(second(0, 7));
+        let han = 3 * of(Group::Han);
+        let kana = 3 * (of(Group::Hiragana) + of(Group::Katakana));
+        let latin = 2 * (of(Group::Latin) + of(Group::LatinMore) + of(Group::Phonetic));
+        let rare = 3 * (of(Group::Rare) + of(Group::Jamo) + of(Group::HanRare));
         let scripts = [
-            (Self::Latin, latin + 3 * second(0, 1)),
-            (Self::Cyrillic, 2 * (lead(0, 5) + lead(1, 5))),
-            (Self::Arabic, 2 * lead(1, 7)),
-            (Self::Hebrew, 2 * lead(1, 6)),
-            (Self::Greek, 2 * lead(1, 3)),
-            (Self::Thai, 3 * second(0, 0)),
-            (Self::Devanagari, 3 * second(1, 0)),
-            (Self::Indic, 3 * rest(0)),
-            (Self::Eastern, 3 * second(1, 1)),
-            (Self::Rare, rare),
+            (
+                Self::Latin,
+                latin + 2 * of(Group::Signs) + 3 * of(Group::LatinAdditional),
+            ),
+            (Self::Cyrillic, 2 * of(Group::Cyrillic)),
+            (Self::Arabic, 2 * of(Group::Arabic)),
+            (Self::Hebrew, 2 * (of(Group::Hebrew) + of(Group::Armenian))),
+            (Self::Greek, 2 * (of(Group::Greek) + of(Group::Marks))),
+            (Self::Thai, 3 * of(Group::Thai)),
+            (Self::Devanagari, 3 * of(Group::Devanagari)),
+            (Self::Indic, 3 * of(Group::Indic)),
+            (Self::Eastern, 3 * of(Group::Eastern)),
+            (Self::Rare, rare + 4 * of(Group::Beyond)),
             (
                 if kana * 5 >= han + kana {
                     Self::Kana
@@ -138,8 +134,14 @@ impl Segment {
                 },
                 han + kana,
             ),
-            (Self::Hangul, 3 * (second(0, 6) + lead(2, 6))),
-            (Self::Emoji, emoji + symbols),
+            (Self::Hangul, 3 * of(Group::Hangul)),
+            (Self::Emoji, emoji + 3 * of(Group::Symbols)),
+            // What else is mostly marks is no text that weights of a script are for.
+            (Self::Soup, 3 * of(Group::Punctuation)),
+            (
+                Self::Soup,
+                3 * (of(Group::CjkPunctuation) + of(Group::Compatibility)),
+            ),
         ];
         let first = scripts[0];
         scripts
@@ -159,37 +161,49 @@ impl Segment {
     }
 
     fn of_ascii(counts: &Counts, bytes: u64) -> Self {
-        let more = |feature: usize, per_myriad: u64| counts[feature] * 10_000 > bytes * per_myriad;
+        let share = |count: u64, per_myriad: u64| count * 10_000 > bytes * per_myriad;
+        let starts = |lane: usize| counts[at::RUN + lane] - counts[at::RUN2 + lane];
+        let set_starts = |lane: usize| counts[at::SET + lane] - counts[at::SET2 + lane];
         let blanks = counts[at::RUN + run::SPACE] + counts[at::RUN + run::NEWLINE];
-        if bytes >= 64 && blanks * 25 < bytes && !more(at::RUN + run::PUNCTUATION, 600) {
+        // Runs are long where they are of one character; those of several are soups.
+        let mixed = |lane: usize| counts[at::RUN2 + lane] - counts[at::SAME + lane];
+        let soup = mixed(run::PUNCTUATION) + mixed(run::SPACE);
+        let letters = counts[at::RUN + run::LETTER];
+        let vowels = counts[at::SET + set::VOWEL] + counts[at::KIND + kind::CAPITAL_VOWEL];
+        let punctuation = counts[at::RUN + run::PUNCTUATION];
+        if share(counts[at::KIND + kind::CONTROL], 150)
+            || share(soup, 2500)
+            || share(punctuation, 6000)
+        {
+            Self::Soup
+        } else if bytes >= 64 && blanks * 25 < bytes && !share(punctuation, 600) {
             Self::Encoded
-        } else if !more(at::SET3 + set::BREAK, 600) {
-            let letters = counts[at::RUN + run::LETTER];
-            let english = counts[at::SET + set::ENGLISH] * 1000;
+        } else if letters * 2 > bytes && vowels * 100 < letters * 12 {
+            Self::Soup
+        } else if !share(counts[at::SET2 + set::BREAK], 1040) {
+            let english = counts[at::KIND + kind::ENGLISH] * 1000;
             let accented = counts[at::RUN + run::HIGH] * 300 > bytes;
             if blanks * 11 < bytes {
                 Self::Minified
-            } else if more(at::SET_START + set::VOWEL, 2900) {
+            } else if share(set_starts(set::VOWEL), 2900) {
                 Self::Vowels
             } else if english > letters * if accented { 80 } else { 50 } {
                 Self::Prose
             } else {
                 Self::Words
             }
-        } else if more(NEWLINE_SPACE, 107) {
-            if more(at::SET_START + set::BRACKET, 89) {
+        } else if share(counts[pair(0, run::NEWLINE, run::SPACE)], 107) {
+            if share(set_starts(set::BRACKET), 89) {
                 Self::Code
             } else {
                 Self::Indented
             }
-        } else if more(at::START + run::DIGIT, 446) {
+        } else if share(starts(run::DIGIT), 446) {
             Self::Numbers
-        } else if more(at::RUN + run::NEWLINE, 5) {
+        } else if share(counts[at::RUN + run::NEWLINE], 5) {
             Self::Lines
         } else {
             Self::Minified
         }
     }
 }
-
-const NEWLINE_SPACE: usize = super::algebra::pair(run::NEWLINE, run::SPACE);

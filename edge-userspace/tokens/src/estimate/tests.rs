@@ -1,11 +1,16 @@
 //! The scan against its definition, on every instruction set, in every split; the lower bound
 //! against the patterns.
 
-use super::algebra::{Counts, FEATURES, Masks, PAIRS, TRIPLES, at};
-use super::classes::{HIGH_RUNS, LEADS, RUNS, SECONDS, SETS, run};
+use super::algebra::{BEFORE, Carry, Counts, FEATURES, at};
+use super::classes::{HIGH_RUNS, KINDS, RUNS, SETS};
+use super::groups::FIRST_BEYOND;
+use super::ranges::RANGES;
 use super::*;
+use crate::Counter;
 use crate::pattern::Pattern;
 use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The features as they are defined, a byte at a time.
 fn defined(text: &[u8]) -> Counts {
@@ -20,7 +25,9 @@ fn defined(text: &[u8]) -> Counts {
             (0x80.., 0..8) => HIGH_RUNS,
             (0x80.., _) => 0,
             (_, 0..8) => RUNS[usize::from(byte)],
-            _ => SETS[usize::from(byte)],
+            (_, 8..16) => SETS[usize::from(byte)],
+            (_, 16..24) => KINDS[0][usize::from(byte)],
+            _ => KINDS[1][usize::from(byte)],
         };
         flags >> (lane % 8) & 1 == 1
     };
@@ -28,48 +35,70 @@ fn defined(text: &[u8]) -> Counts {
     for i in 0..text.len().cast_signed() {
         let mut count = |feature: usize, holds: bool| counts[feature] += u64::from(holds);
         let runs_of = |lane: usize, length: isize| (0..length).all(|back| is(i - back, lane));
-        for lane in 0..8 {
-            let behind_high = is(i - 1, run::HIGH) && lane != run::WORD && lane != run::HIGH;
+        for (lane, befores) in (0..8).map(|lane| (lane, BEFORE.map(|lanes| lanes[lane]))) {
             count(at::RUN + lane, is(i, lane));
-            count(
-                at::START + lane,
-                is(i, lane) && !is(i - 1, lane) && !behind_high,
-            );
-            count(at::RUN3 + lane, runs_of(lane, 3));
-            count(at::RUN5 + lane, runs_of(lane, 5));
-            count(at::RUN8 + lane, runs_of(lane, 8));
-            count(at::RUN12 + lane, runs_of(lane, 12));
+            count(at::RUN2 + lane, runs_of(lane, 2));
+            count(at::RUN4 + lane, runs_of(lane, 4));
             count(at::SET + lane, is(i, 8 + lane));
-            count(
-                at::SET_START + lane,
-                is(i, 8 + lane) && !is(i - 1, 8 + lane),
-            );
-            count(at::SET3 + lane, runs_of(8 + lane, 3));
-            for (group, pairs) in PAIRS.iter().enumerate() {
-                let (before, here) = pairs[lane];
-                count(
-                    at::PAIR + 8 * group + lane,
-                    is(i, here) && is(i - 1, before),
+            count(at::SET2 + lane, runs_of(8 + lane, 2));
+            let pair = |i: isize, group: usize| {
+                let before = befores[group] + if group == 2 { 8 } else { 0 };
+                is(i, lane) && is(i - 1, before)
+            };
+            for group in 0..3 {
+                count(at::PAIR + 8 * group + lane, pair(i, group));
+            }
+            count(at::TRIPLE + lane, is(i, lane) && pair(i - 1, 2));
+            count(at::SAME + lane, is(i, lane) && byte(i) == byte(i - 1));
+            count(at::KIND + lane, is(i, 16 + lane));
+            count(at::KIND + 8 + lane, is(i, 24 + lane));
+        }
+        for length in 2..=4 {
+            let first = i + 1 - length;
+            if characters::length(byte(first)) == length.cast_unsigned() {
+                character(
+                    &mut counts,
+                    &text[first.cast_unsigned()..][..length.cast_unsigned()],
                 );
-            }
-            let (before, here) = TRIPLES[lane];
-            count(at::TRIPLE + lane, runs_of(here, 2) && is(i - 2, before));
-            let within = |at: isize, (first, last): (u8, u8)| (first..=last).contains(&byte(at));
-            for (group, leads) in LEADS.iter().enumerate() {
-                count(at::LEAD + 8 * group + lane, within(i, leads[lane]));
-            }
-            let led = within(i - 1, LEADS[0][lane]);
-            for (set, seconds) in SECONDS.iter().enumerate() {
-                count(at::SECOND + 8 * set + lane, led && within(i, seconds[lane]));
             }
         }
     }
     counts
 }
 
+/// Counts a character by its group and by what the vocabularies say of it.
+fn character(counts: &mut Counts, bytes: &[u8]) {
+    let lead = bytes[0] & (0x7F >> bytes.len());
+    let code_point = bytes[1..].iter().fold(u32::from(lead), |code_point, byte| {
+        code_point << 6 | u32::from(byte & 0x3F)
+    });
+    let code_point = code_point.min(FIRST_BEYOND - 1);
+    let range = RANGES.iter().rev().find(|range| range.0 <= code_point);
+    counts[at::GROUP + range.unwrap().1 as usize] += 1;
+    for (i, name) in crate::Vocabulary::EMBEDDED.into_iter().enumerate() {
+        let tokens = match char::from_u32(code_point) {
+            Some(c) => COUNTERS.with(|counters| {
+                let mut counters = counters.borrow_mut();
+                let new = || Counter::new(&crate::Vocabulary::embedded(name).unwrap());
+                let counter = counters.entry(name).or_insert_with(new);
+                counter.count(c.to_string().as_bytes())
+            }),
+            // Surrogates are no characters.
+            None => 3,
+        };
+        if tokens < 3 {
+            counts[at::LEVEL + 2 * i + tokens as usize - 1] += 1;
+        }
+    }
+}
+
+thread_local! {
+    static COUNTERS: RefCell<HashMap<&'static str, Counter>> = RefCell::default();
+}
+
 fn counted(isa: Isa, text: &[u8]) -> Counts {
     let mut counts = [0; FEATURES];
-    let mut carry = Masks::START;
+    let mut carry = Carry::new();
     arch::scan::scan(isa, &mut counts, &mut carry, text);
     counts
 }
@@ -81,9 +110,11 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
         2 => "[0-9]{1,8}".prop_map(String::into_bytes),
         4 => "[ \t\n\r]{1,6}".prop_map(String::into_bytes),
         4 => "[!-/:-@\\[-`{-~]{1,5}".prop_map(String::into_bytes),
+        1 => "[\0-\x1F\x7F]{1,4}".prop_map(String::into_bytes),
         2 => "(don't|'ll|'S|a''s|\\.\n/\n|//|,'t)".prop_map(String::into_bytes),
         3 => "\\PC{1,6}".prop_map(String::into_bytes),
-        2 => "[à-ÿа-яА-Я一-十ก-ฮ😀-😏́-̈]{1,10}".prop_map(String::into_bytes),
+        2 => "(aa|\"\"|\n\n|  |==|00){1,5}".prop_map(String::into_bytes),
+        2 => "[à-ÿа-яА-Я一-十ก-ฮ😀-😏́-̈가-각\u{20000}-\u{20003}]{1,10}".prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 1..10),
     ];
     prop::collection::vec(parts, 0..60).prop_map(|parts| parts.concat())

@@ -7,47 +7,69 @@ use std::arch::aarch64::{
 };
 
 use crate::arch::scalar;
-use crate::estimate::algebra::{Counts, Masks, count_masks, transpose};
-use crate::estimate::classes::{HIGH_RUNS, RUNS, SETS};
+use crate::estimate::algebra::{Abacus, Carry, Counts, Masks, at, count_masks, transpose};
+use crate::estimate::characters::length;
+use crate::estimate::classes::{HIGH_RUNS, KINDS, RUNS, SETS};
 
 /// As [`scalar::scan::scan`].
 ///
 /// # Safety
 /// The machine has NEON.
 #[target_feature(enable = "neon")]
-pub(crate) unsafe fn scan(counts: &mut Counts, carry: &mut Masks, bytes: &[u8]) {
+pub(crate) unsafe fn scan(counts: &mut Counts, carry: &mut Carry, bytes: &[u8]) {
     let (chunks, rest) = bytes.as_chunks::<64>();
-    let runs = tables(&RUNS);
-    let sets = tables(&SETS);
-    for chunk in chunks {
-        let mut run_flags = [0; 64];
-        let mut set_flags = [0; 64];
+    let whole = &bytes[..bytes.len() - rest.len()];
+    let tables = [&RUNS, &SETS, &KINDS[0], &KINDS[1]].map(|table| tables(table));
+    carry.characters.carried(carry.last, whole);
+    let mut abaci = [Abacus::new(), Abacus::new()];
+    let mut before = carry.last[2];
+    for (i, chunk) in chunks.iter().enumerate() {
+        let mut all = [[0; 64]; 4];
         let mut highest = vdupq_n_u8(0);
-        let outs = run_flags.as_chunks_mut::<16>().0.iter_mut();
-        let outs = outs.zip(set_flags.as_chunks_mut::<16>().0);
-        for (sixteen, (run_out, set_out)) in chunk.as_chunks::<16>().0.iter().zip(outs) {
+        for (at, sixteen) in chunk.as_chunks::<16>().0.iter().enumerate() {
             // SAFETY: sixteen bytes are read of sixteen.
             let bytes = unsafe { vld1q_u8(sixteen.as_ptr()) };
             highest = vorrq_u8(highest, bytes);
-            let run = flags(bytes, &runs, HIGH_RUNS);
-            let set = flags(bytes, &sets, 0);
-            // SAFETY: sixteen bytes are written of sixteen.
-            unsafe { vst1q_u8(run_out.as_mut_ptr(), run) };
-            // SAFETY: as above.
-            unsafe { vst1q_u8(set_out.as_mut_ptr(), set) };
+            let above = [HIGH_RUNS, 0, 0, 0];
+            for ((out, table), above) in all.iter_mut().zip(&tables).zip(above) {
+                let flags = flags(bytes, table, above);
+                let out = &mut out.as_chunks_mut::<16>().0[at];
+                // SAFETY: sixteen bytes are written of sixteen.
+                unsafe { vst1q_u8(out.as_mut_ptr(), flags) };
+            }
         }
-        let mut here = Masks {
-            runs: transpose(&run_flags),
-            sets: transpose(&set_flags),
-            leads: [0; 8],
+        let mut same = 0;
+        for (at, &byte) in chunk.iter().enumerate() {
+            same |= u64::from(byte == before) << at;
+            before = byte;
+        }
+        let here = Masks {
+            runs: transpose(&all[0]),
+            sets: transpose(&all[1]),
         };
-        count_masks(counts, &here, carry);
-        if vmaxvq_u8(highest) >= 0x80 {
-            here.leads = scalar::scan::leads(counts, &carry.leads, chunk);
+        count_masks(counts, &here, &carry.masks, same);
+        for (group, flags) in all[2..].iter().enumerate() {
+            abaci[group].add(flags, counts, at::KIND + 8 * group);
         }
-        *carry = here;
+        if vmaxvq_u8(highest) >= 0x80 {
+            let mut leads = [0; 5];
+            for (at, &byte) in chunk.iter().enumerate() {
+                leads[length(byte)] |= 1 << at;
+            }
+            carry
+                .characters
+                .begun(whole, 64 * i, leads[2], leads[3], leads[4]);
+        }
+        carry.masks = here;
     }
-    scalar::scan::scan(counts, carry, rest);
+    for (group, abacus) in abaci.iter_mut().enumerate() {
+        abacus.settle(counts, at::KIND + 8 * group);
+    }
+    carry.characters.settle(counts);
+    carry.follow(whole);
+    if !rest.is_empty() {
+        scalar::scan::scan(counts, carry, rest);
+    }
 }
 
 /// A table of 128 bytes as two of 64.
