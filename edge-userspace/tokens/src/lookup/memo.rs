@@ -6,7 +6,7 @@ use crate::arch::look_up as kernel;
 /// Entries of the first table, which the fast look-up reads alone: tokens and what is none.
 pub(crate) const FIRST_BITS: u32 = 15;
 /// Lines behind it of what is no token, and of all that has eight to fifteen bytes.
-const SHORT_BITS: u32 = 13;
+const SHORT_BITS: u32 = 14;
 const MEDIUM_BITS: u32 = 14;
 /// Pairs of entries for pieces of up to thirty bytes.
 const LONG_BITS: u32 = 14;
