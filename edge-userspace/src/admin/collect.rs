@@ -2,6 +2,7 @@
 //!
 //! What the data path counts is in [`crate::telemetry`].
 
+mod contexts;
 mod prompts;
 mod upstreams;
 
@@ -61,6 +62,9 @@ impl Collector for Collect {
         charges(&(view.charges)(), &mut families)?;
         prompts::prompts(&view.prompts, &mut families)?;
         upstreams::upstreams(&view.upstreams, &mut families)?;
+        if let Some(contexts) = &view.contexts {
+            contexts::contexts(contexts, &mut families)?;
+        }
         kernel(&(view.kernel)(), &mut families)
     }
 }

@@ -4,6 +4,7 @@
 //! told otherwise. Connections, heads and times are bounded: who overruns them is closed.
 
 mod collect;
+mod contexts;
 mod prompts;
 mod status;
 
@@ -11,6 +12,7 @@ pub use collect::{Collect, Target};
 pub use status::Status;
 
 use crate::charges;
+use crate::context::Contexts;
 use crate::daemon;
 use crate::kernel;
 use crate::keys::{Keyring, watch::Watch};
@@ -70,6 +72,8 @@ pub struct View {
     pub prompts: Arc<Prompts>,
     /// Where requests go.
     pub upstreams: Arc<Upstreams>,
+    /// What is remembered of conversations, if anything is.
+    pub contexts: Option<Arc<Contexts>>,
     /// What the data path counts.
     pub metrics: Arc<Metrics>,
     /// How far the daemon is.

@@ -1,6 +1,7 @@
 //! What `/status` says, for `edge status` and for programs.
 
 use super::View;
+use super::contexts::Contexts;
 use super::prompts::Prompts;
 use crate::charges;
 use crate::daemon;
@@ -38,6 +39,8 @@ pub struct Status {
     pub charges: charges::Status,
     /// How prompts are counted, and what became of them.
     pub prompts: Prompts,
+    /// What is remembered of conversations, if anything is.
+    pub contexts: Option<Contexts>,
     /// What is learnt of models whose tokenizer is not published.
     pub calibration: Vec<calibration::Learnt>,
     /// Where requests go, and what is outstanding there.
@@ -88,6 +91,7 @@ impl Status {
             },
             charges: (view.charges)(),
             prompts: Prompts::of(view),
+            contexts: Contexts::of(view),
             calibration: view.prompts.calibration().learnt(),
             upstreams: view.upstreams.status(),
             traffic: view.metrics.summary(),

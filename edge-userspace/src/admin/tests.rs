@@ -1,6 +1,7 @@
 //! The admin address, asked over TCP.
 
 use super::*;
+use crate::context::Contexts;
 use crate::keys::store::follow::Follower;
 use crate::keys::store::writer::Writer;
 use crate::upstream::choose::Random;
@@ -62,6 +63,19 @@ struct Admin {
     _directory: tempfile::TempDir,
 }
 
+fn contexts(metrics: &Arc<Metrics>) -> Option<Arc<Contexts>> {
+    let config = crate::config::Context {
+        enabled: true,
+        table_bytes: 1 << 16,
+        huge_pages: false,
+        tenant_share_per_mille: 250,
+        hints: true,
+        hint_entries: 1024,
+        preheats_per_minute: 1,
+    };
+    Contexts::new(&config, 2, metrics).unwrap()
+}
+
 impl Admin {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -74,6 +88,7 @@ impl Admin {
         let mut metrics = Metrics::new();
         let collect = Box::new(Collect::new(target.clone()));
         metrics.registry_mut().register_collector(collect);
+        let metrics = Arc::new(metrics);
         let view = Arc::new(View {
             config: "edge.toml".into(),
             started: Instant::now(),
@@ -114,7 +129,8 @@ impl Admin {
             }),
             prompts: Arc::new(prompts()),
             upstreams: upstreams(),
-            metrics: Arc::new(metrics),
+            contexts: contexts(&metrics),
+            metrics,
             phase: Phase::default(),
         });
         target.set(&view);

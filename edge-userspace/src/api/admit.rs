@@ -1,8 +1,10 @@
 //! Reads and counts a request's body before it is sent on, or refused.
 
 use super::Api;
+use super::context::About;
 use super::error::ApiError;
 use super::route::Route;
+use crate::context::Turn;
 use crate::context::wire::{Computed, WireFingerprint};
 use crate::prompt::decode::{self, Encoding};
 use crate::prompt::{
@@ -24,17 +26,20 @@ use std::time::{Duration, Instant};
 const NAMES_BYTES: usize = 16 * 1024;
 
 /// What a request's head says of its body.
-#[derive(Clone, Copy)]
 pub(super) struct Announced {
     pub(super) shape: Shape,
     pub(super) encoding: Encoding,
     /// What the client computed of it.
     pub(super) fingerprint: Option<WireFingerprint>,
+    /// Of its conversation.
+    pub(super) about: Option<About>,
 }
 
 /// A body that has been read.
 pub(super) struct Admitted {
     pub(super) counted: Counted,
+    /// What is known of its conversation.
+    pub(super) turn: Option<Turn>,
     /// As it came.
     pub(super) pieces: Vec<Bytes>,
     pub(super) held: Held,
@@ -73,34 +78,48 @@ impl Api {
         &self,
         session: &Session,
         route: Route,
-        announced: Announced,
+        announced: &Announced,
         body: &mut Incoming,
     ) -> Result<Admitted, Refused> {
         let Announced {
             shape,
             encoding,
             fingerprint,
+            about,
         } = announced;
+        let (shape, encoding, fingerprint) = (*shape, *encoding, *fingerprint);
         let reading = self.reading(session, route, shape);
         let mut reading = reading.encoded(encoding, self.settings.max_body_bytes);
         if fingerprint.is_some() {
             reading = reading.with_wire_form();
         }
+        if let Some(about) = about {
+            reading = about.chained(reading);
+        }
         let mut held = self.prompts.room().hold();
         let mut spent = Duration::ZERO;
-        let admitted = self.read(body, &mut reading, &mut held, &mut spent).await;
+        let read = self.read(body, &mut reading, &mut held, &mut spent);
+        let mut admitted = read.await;
+        let mut turn = None;
+        if admitted.is_ok() {
+            if let (Some(sent), Some(computed)) = (fingerprint, reading.wire_form())
+                && computed.fingerprint != sent
+            {
+                return Err(Refused::Fingerprint(Box::new(computed)));
+            }
+            let begun = Instant::now();
+            turn = (about.as_ref()).and_then(|about| about.begin(&mut reading));
+            spent += begun.elapsed();
+            admitted = go_on(&mut reading, &mut spent).await;
+        }
         self.metrics.prompt_counting.observe(spent);
         admitted?;
-        if let (Some(sent), Some(computed)) = (fingerprint, reading.wire_form())
-            && computed.fingerprint != sent
-        {
-            return Err(Refused::Fingerprint(Box::new(computed)));
-        }
         let (counted, pieces) = reading.counted();
         self.metrics.prompts.one(counted.count.kind);
         (self.metrics.prompt_tokens).add(counted.count.kind, counted.count.tokens);
         Ok(Admitted {
             counted,
+            turn,
             pieces,
             held,
         })
@@ -169,8 +188,7 @@ impl Api {
         let begun = Instant::now();
         let finished = reading.finish();
         *spent += begun.elapsed();
-        finished.map_err(Refused::Content)?;
-        go_on(reading, spent).await
+        finished.map_err(Refused::Content)
     }
 
     /// What the client is told of a body that was not taken; counts it.

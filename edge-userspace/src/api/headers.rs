@@ -2,7 +2,9 @@
 
 use super::layer::{self, X_ANTHROPIC_LAYER};
 use super::request_id::RequestId;
+use super::seen::PREFIX_HINT;
 use super::settings::Settings;
+use crate::context::hints::encode;
 use crate::prompt::Count;
 use crate::telemetry::Lane;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -13,11 +15,50 @@ const X_CLAUDE_LAYER: HeaderName = HeaderName::from_static("x-claude-layer");
 const X_CLAUDE_ROUTE: HeaderName = HeaderName::from_static("x-claude-route");
 const X_ANTHROPIC_ROUTED_TO: HeaderName = HeaderName::from_static("x-anthropic-routed-to");
 const X_EDGE_INPUT_TOKENS: HeaderName = HeaderName::from_static("x-edge-input-tokens");
+const X_ANTHROPIC_CONTEXT_HINT: HeaderName = HeaderName::from_static("x-anthropic-context-hint");
+const X_ANTHROPIC_PREFIX_HINT: HeaderName = HeaderName::from_static("x-anthropic-prefix-hint");
+const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
 
-/// Takes out of a request what speaks to the edge alone.
+/// Takes out of a request what speaks to the edge alone. An upstream refuses betas that it
+/// does not know.
 pub(super) fn remove_own(headers: &mut HeaderMap) {
     headers.remove(X_DEBUG);
+    headers.remove(X_ANTHROPIC_CONTEXT_HINT);
+    if headers.contains_key(ANTHROPIC_BETA) {
+        remove_own_betas(headers);
+    }
+}
+
+fn remove_own_betas(headers: &mut HeaderMap) {
+    let names = |value: &HeaderValue| -> Vec<Vec<u8>> {
+        let names = value.as_bytes().split(|byte| *byte == b',');
+        names.map(|name| name.trim_ascii().to_vec()).collect()
+    };
+    let values: Vec<_> = headers.get_all(ANTHROPIC_BETA).iter().map(names).collect();
+    if !values.iter().flatten().any(|name| name == PREFIX_HINT) {
+        return;
+    }
+    headers.remove(ANTHROPIC_BETA);
+    for names in values {
+        let others: Vec<_> = (names.into_iter())
+            .filter(|name| name != PREFIX_HINT)
+            .collect();
+        if !others.is_empty()
+            && let Ok(value) = HeaderValue::from_bytes(&others.join(&b','))
+        {
+            headers.append(ANTHROPIC_BETA, value);
+        }
+    }
+}
+
+/// Tells how the answer will begin, if that is to be told; what an upstream says of it is no
+/// promise of ours.
+pub(super) fn tell_hint(headers: &mut HeaderMap, hint: Option<&str>) {
+    match hint.and_then(encode::header) {
+        Some(value) => drop(headers.insert(X_ANTHROPIC_PREFIX_HINT, value)),
+        None => drop(headers.remove(X_ANTHROPIC_PREFIX_HINT)),
+    }
 }
 
 /// Whether the body is one JSON text that can be read as such.
@@ -113,6 +154,31 @@ mod tests {
         let id = RequestIds::new().next();
         dress(&mut headers, &settings(), lane, &id);
         (headers, id)
+    }
+
+    #[test]
+    fn what_speaks_to_the_edge_alone_does_not_go_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("x-debug", "legacy"),
+            ("x-anthropic-context-hint", "project"),
+            ("x-anthropic-context-id", "u1"),
+            ("anthropic-beta", "prefix-hint-2024-10-22"),
+            ("anthropic-beta", "a-1, prefix-hint-2024-10-22, b-2"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        remove_own(&mut headers);
+        assert_eq!(headers.len(), 2);
+        assert_eq!(headers["x-anthropic-context-id"], "u1");
+        assert_eq!(headers["anthropic-beta"], "a-1,b-2");
+        let before = HeaderValue::from_static("a-1 ,b-2");
+        headers.insert("anthropic-beta", before.clone());
+        remove_own(&mut headers);
+        assert_eq!(
+            headers["anthropic-beta"], before,
+            "others' stay as they are"
+        );
     }
 
     #[test]

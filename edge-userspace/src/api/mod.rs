@@ -7,6 +7,7 @@
 //! ([`crate::relay`]).
 
 mod admit;
+mod context;
 pub mod error;
 mod headers;
 pub mod layer;
@@ -21,14 +22,15 @@ pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
-use crate::context::wire;
-use crate::prompt::{AnswerReading, Count, Counted, Counters, Learn, Prompts};
+use crate::context::{Contexts, wire};
+use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Fault, Picked, Sender, Upload, Upstreams};
 use admit::{Admitted, Announced, Refused};
 use bytes::Bytes;
+use context::{About, ToLearn, Told};
 use error::ApiError;
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
@@ -47,7 +49,9 @@ const LOG_LINES_PER_SECOND: u32 = 20;
 /// The API as one thread serves it.
 pub struct Api {
     settings: Arc<Settings>,
-    sender: Sender<RequestBody>,
+    sender: Rc<Sender<RequestBody>>,
+    /// None: conversations are not remembered.
+    contexts: Option<Arc<Contexts>>,
     prompts: Arc<Prompts>,
     counters: Rc<Counters>,
     /// Those that the counters were made for.
@@ -74,6 +78,7 @@ impl Api {
         settings: Arc<Settings>,
         upstreams: Arc<Upstreams>,
         prompts: Arc<Prompts>,
+        contexts: Option<Arc<Contexts>>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -81,7 +86,8 @@ impl Api {
             counters: Rc::default(),
             prompts,
             settings,
-            sender: Sender::new(upstreams, &metrics),
+            sender: Rc::new(Sender::new(upstreams, &metrics)),
+            contexts,
             ids: RequestIds::new(),
             metrics,
             log: Bounded::new(LOG_LINES_PER_SECOND),
@@ -120,14 +126,18 @@ impl Api {
                 }
                 whole(error.response(id.text()))
             }
-            Ok(Plan::Health) => whole(health()),
+            Ok(Plan::Health) => {
+                self.preheat(session, request.method(), &seen);
+                whole(health())
+            }
             Ok(Plan::Forward) => {
                 let (head, body) = request.into_parts();
                 let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
                 let request = Request::from_parts(head, body);
                 // It asks for no model's work, so any upstream may answer it.
                 let picked = self.sender.pick(None, None, 0, 0);
-                let sent = self.forward(stream, request, upload, &id, None, picked);
+                let learn = ToLearn::default();
+                let sent = self.forward(stream, request, upload, &id, learn, picked);
                 sent.await
                     .unwrap_or_else(|error| whole(error.response(id.text())))
             }
@@ -181,6 +191,11 @@ impl Api {
                 "x-anthropic-layer is set by the edge and must not be sent",
             ));
         }
+        if seen.context_ids_conflict {
+            return Err(ApiError::invalid_request(
+                "x-anthropic-context-id has two different values",
+            ));
+        }
         if seen.names_end_to_end {
             return Err(ApiError::invalid_request(
                 "connection names a header that is not of one hop",
@@ -227,10 +242,12 @@ impl Api {
                         wire::HEADER
                     ))
                 })?;
+                let about = About::of(self.contexts.as_ref(), session, route, seen);
                 Plan::Count(Announced {
                     shape,
                     encoding: seen.encoding,
                     fingerprint,
+                    about,
                 })
             }
             None => Plan::Forward,
@@ -249,13 +266,14 @@ impl Api {
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
         let waiting = Waiting::new(&self.metrics);
-        let admitted = stream.run(self.admit(&session, route, announced, &mut body));
+        let admitted = stream.run(self.admit(&session, route, &announced, &mut body));
         let admitted = admitted.await;
         if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
             waiting.over();
         }
         let Admitted {
             counted,
+            turn,
             pieces,
             held,
         } = match admitted {
@@ -275,16 +293,28 @@ impl Api {
         }
         let (body, upload) = RequestBody::whole(pieces, held);
         let request = Request::from_parts(head, body);
-        let picked = self.pick(&counted);
-        let sent = self.forward(stream, request, Some(upload), id, counted.learn, picked);
+        let mut learn = ToLearn {
+            usage: counted.learn,
+            turn: None,
+        };
+        if let (Some(turn), Some(about)) = (turn, announced.about) {
+            learn.turn = Some(Told {
+                turn,
+                prefixes: counted.prefixes,
+                about,
+            });
+        }
+        let picked = self.pick(&counted.model, counted.count.tokens, &learn);
+        let sent = self.forward(stream, request, Some(upload), id, learn, picked);
         (sent.await, count)
     }
 
     /// The upstream for a prompt; none when there is none for its model.
-    fn pick(&self, counted: &Counted) -> Option<Picked> {
-        let model = Some(&*counted.model).filter(|model| !model.is_empty());
-        let tokens = u32::try_from(counted.count.tokens).unwrap_or(u32::MAX);
-        self.sender.pick(model, None, 0, tokens)
+    fn pick(&self, model: &[u8], tokens: u64, learn: &ToLearn) -> Option<Picked> {
+        let model = Some(model).filter(|model| !model.is_empty());
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        let (affinity, prefix_tokens) = learn.affinity();
+        self.sender.pick(model, affinity, prefix_tokens, tokens)
     }
 
     async fn forward(
@@ -293,7 +323,7 @@ impl Api {
         request: Request<RequestBody>,
         upload: Option<Rc<Upload>>,
         id: &RequestId,
-        learn: Option<Learn>,
+        learn: ToLearn,
         picked: Option<Picked>,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let picked = picked.ok_or_else(|| {
@@ -324,24 +354,22 @@ impl Api {
         answer: Answer<RequestBody>,
         stream: Stream,
         id: &RequestId,
-        learn: Option<Learn>,
+        learn: ToLearn,
     ) -> Response<ResponseBody> {
         let mut headers = head.headers;
         upstream::strip_hop_by_hop(&mut headers);
+        let reading = learn.begun(answer.picked().id(), head.status, &mut headers);
         let is_event_stream = headers::is_event_stream(&headers);
         if is_event_stream {
             // An error event may have to be added.
             headers.remove(header::CONTENT_LENGTH);
         }
-        let is_usage =
-            head.status == http::StatusCode::OK && (is_event_stream || headers::is_json(&headers));
-        let learn = learn.filter(|_| is_usage);
         let idle_timeout = answer.picked().target().idle_timeout();
         let body = Relayed::new(
             answer,
             is_event_stream,
             idle_timeout,
-            AnswerReading::new(learn, None, is_event_stream),
+            reading,
             stream,
             id.text().clone(),
             Arc::clone(&self.metrics),

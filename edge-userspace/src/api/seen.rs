@@ -5,6 +5,9 @@ use crate::prompt::decode::Encoding;
 use crate::session::Presented;
 use http::header::{HeaderMap, HeaderValue};
 
+/// The `anthropic-beta` by which a prefix hint is asked for.
+pub(super) const PREFIX_HINT: &[u8] = b"prefix-hint-2024-10-22";
+
 /// What the edge looks at in a request's headers.
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
@@ -29,6 +32,14 @@ pub(super) struct Seen<'a> {
     /// `anthropic-fingerprint`
     fingerprint: Option<&'a HeaderValue>,
     fingerprints_conflict: bool,
+    /// The client's own name of the conversation's context.
+    pub(super) context_id: Option<&'a [u8]>,
+    /// `x-anthropic-context-id` comes with two values.
+    pub(super) context_ids_conflict: bool,
+    /// The name under which the client announces, or will announce, what it asks for.
+    pub(super) context_hint: Option<&'a [u8]>,
+    /// The client asks to be told how the answer will begin.
+    pub(super) wants_prefix_hint: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -73,6 +84,16 @@ impl<'a> Seen<'a> {
                     seen.framing_unknown |= !value.as_bytes().eq_ignore_ascii_case(b"chunked");
                 }
                 "x-anthropic-layer" => seen.layer = true,
+                "x-anthropic-context-id" => {
+                    let value = value.as_bytes();
+                    seen.context_ids_conflict |= seen.context_id.is_some_and(|id| id != value);
+                    seen.context_id = Some(value);
+                }
+                "x-anthropic-context-hint" => seen.context_hint = Some(value.as_bytes()),
+                "anthropic-beta" => {
+                    let mut names = value.as_bytes().split(|byte| *byte == b',');
+                    seen.wants_prefix_hint |= names.any(|name| name.trim_ascii() == PREFIX_HINT);
+                }
                 "x-debug" => {
                     seen.debug_legacy |= value.as_bytes().eq_ignore_ascii_case(b"legacy");
                 }
@@ -224,6 +245,27 @@ mod tests {
         assert!(seen("close,\tContent-Encoding , x-hop"));
         let second = map(&[("connection", "close"), ("connection", "x-api-key")]);
         assert!(Seen::read(&second).names_end_to_end);
+    }
+
+    #[test]
+    fn contexts_and_betas_are_seen_wherever_they_stand() {
+        let lines = map(&[
+            ("anthropic-beta", "a-1"),
+            ("anthropic-beta", "b-2 , prefix-hint-2024-10-22,c"),
+            ("x-anthropic-context-id", "u1"),
+            ("x-anthropic-context-hint", "project"),
+        ]);
+        let seen = Seen::read(&lines);
+        assert!(seen.wants_prefix_hint && !seen.context_ids_conflict);
+        assert_eq!(seen.context_id, Some(&b"u1"[..]));
+        assert_eq!(seen.context_hint, Some(&b"project"[..]));
+        let lines = map(&[
+            ("anthropic-beta", "prefix-hint-2024-10-22x"),
+            ("x-anthropic-context-id", "u1"),
+            ("x-anthropic-context-id", "u2"),
+        ]);
+        let seen = Seen::read(&lines);
+        assert!(!seen.wants_prefix_hint && seen.context_ids_conflict);
     }
 
     #[test]

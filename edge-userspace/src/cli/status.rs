@@ -1,5 +1,6 @@
 //! `edge status`.
 
+mod contexts;
 mod prompts;
 
 use super::moment;
@@ -207,6 +208,9 @@ fn for_people(status: &Value) -> String {
         );
     }
     for (name, text) in prompts::lines(status) {
+        line(name, text);
+    }
+    for (name, text) in contexts::lines(status) {
         line(name, text);
     }
     let keys = &status["keys"];

@@ -7,7 +7,7 @@ use super::load::Loader;
 pub struct Context {
     /// Whether anything is. Default true.
     pub enabled: bool,
-    /// Size of the table of contexts, 64 bytes each. Default 32 MiB.
+    /// Size of the table of contexts, 64 bytes each. Default 16 MiB.
     pub table_bytes: usize,
     /// Whether it asks for huge pages. Default true.
     pub huge_pages: bool,

@@ -213,7 +213,7 @@ fields! {
         "Models that are learnt apart; for another one, the one that no upstream has answered for longest is forgotten.";
     "context.enabled": Boolean, Value("true"),
         "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
-    "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),
+    "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("16777216"),
         "Size of the table of contexts, 64 bytes each; of more, the least useful go.";
     "context.huge_pages": Boolean, Value("true"),
         "Whether the table asks the kernel for huge pages. It works without.";

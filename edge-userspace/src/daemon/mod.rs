@@ -190,6 +190,7 @@ pub fn run(file: &Path) -> Result<(), Error> {
             Box::new(move || kernel.status())
         },
         prompts: Arc::clone(shared.prompts()),
+        contexts: shared.contexts().cloned(),
         upstreams: Arc::clone(shared.upstreams()),
         metrics,
         phase: phase.clone(),

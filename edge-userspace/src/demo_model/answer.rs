@@ -117,6 +117,7 @@ async fn message(
         input_tokens,
         cached: kv_cache.is_on().then_some((read.cached, read.created)),
         tokens,
+        beginning: text(headers, "x-demo-begin").map(str::to_owned),
         stop_reason: if max_tokens.is_some_and(|max| max <= tokens) {
             "max_tokens"
         } else {
@@ -151,7 +152,7 @@ async fn message(
 }
 
 fn whole_answer(script: &Script) -> Value {
-    let text = script::text(script.tokens);
+    let text = script.text();
     match script.shape {
         Shape::Messages => json!({
             "id": "msg_demo",

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `max_tokens` in the body | that many tokens, at most [`MAX_TOKENS`] |
 //! | `x-demo-tokens: N` | exactly that many instead |
+//! | `x-demo-begin: TEXT` | begins its text with that |
 //! | `x-demo-first-token-ms: N` | waits that long before the first byte |
 //! | `x-demo-inter-token-ms: N` | waits that long before each further token |
 //! | `x-demo-chunk-bytes: N` | writes an event stream in chunks of that size, whatever they split |

@@ -193,7 +193,7 @@ impl Body for Play {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo_model::script::{Shape, text};
+    use crate::demo_model::script::Shape;
     use http_body_util::BodyExt as _;
 
     fn script(tokens: u64) -> Script {
@@ -203,6 +203,7 @@ mod tests {
             input_tokens: 7,
             cached: None,
             tokens,
+            beginning: None,
             stop_reason: "end_turn",
             inter_token: Duration::ZERO,
             chunk_bytes: None,
@@ -252,7 +253,7 @@ mod tests {
         let told: String = (data.iter())
             .filter_map(|data| data["delta"]["text"].as_str())
             .collect();
-        assert_eq!(told, text(3));
+        assert_eq!(told, script(3).text());
         assert_eq!(data[7]["usage"]["output_tokens"], 3);
     }
 

@@ -16,11 +16,6 @@ pub(super) fn token(n: u64) -> &'static str {
     WORDS[usize::try_from(mixed).unwrap_or(0)]
 }
 
-/// The first `tokens` tokens.
-pub(super) fn text(tokens: u64) -> String {
-    (0..tokens).map(token).collect()
-}
-
 /// Which API an event stream is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -38,6 +33,8 @@ pub(super) struct Script {
     /// without one.
     pub(super) cached: Option<(u64, u64)>,
     pub(super) tokens: u64,
+    /// What the first token is, if not always the same.
+    pub(super) beginning: Option<String>,
     pub(super) stop_reason: &'static str,
     pub(super) inter_token: Duration,
     pub(super) chunk_bytes: Option<usize>,
@@ -55,6 +52,19 @@ impl Script {
             Shape::Messages => BEFORE + self.tokens + AFTER,
             Shape::ChatCompletions => self.tokens + 2,
         }
+    }
+
+    /// The `n`th token.
+    fn token(&self, n: u64) -> &str {
+        match &self.beginning {
+            Some(beginning) if n == 0 => beginning,
+            _ => token(n),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn text(&self) -> String {
+        (0..self.tokens).map(|n| self.token(n)).collect()
     }
 
     /// The `n`th event as it goes over the wire.
@@ -121,7 +131,7 @@ impl Script {
                 "content_block_delta",
                 &format!(
                     r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{}}}}}"#,
-                    json(token(n - BEFORE))
+                    json(self.token(n - BEFORE))
                 ),
             ),
         }
@@ -135,7 +145,7 @@ impl Script {
             )
         };
         match n.checked_sub(self.tokens) {
-            None => chunk(&format!(r#"{{"content":{}}}"#, json(token(n))), "null"),
+            None => chunk(&format!(r#"{{"content":{}}}"#, json(self.token(n))), "null"),
             Some(0) => chunk("{}", r#""stop""#),
             Some(_) => "data: [DONE]\n\n".to_owned(),
         }

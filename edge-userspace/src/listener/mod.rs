@@ -24,6 +24,7 @@ pub use socket::{BindError, bind};
 use crate::api::{Api, Settings, SettingsError};
 use crate::charges::Charges;
 use crate::config::{Config, IdentityError};
+use crate::context::{Contexts, ContextsError};
 use crate::ja4::Ja4;
 use crate::kernel::agreement::Agreement;
 use crate::keys::{KeyRecord, Keyring};
@@ -81,6 +82,7 @@ pub struct Shared {
     settings: Arc<Settings>,
     upstreams: Arc<Upstreams>,
     prompts: Arc<Prompts>,
+    contexts: Option<Arc<Contexts>>,
     tls: tls::Tls,
     agreement: OnceLock<Arc<Agreement>>,
     open_connections: AtomicUsize,
@@ -98,6 +100,9 @@ pub enum Error {
     /// An upstream.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    /// The `[context]` section.
+    #[error(transparent)]
+    Contexts(#[from] ContextsError),
     /// The `[api]` section.
     #[error(transparent)]
     Api(#[from] SettingsError),
@@ -118,9 +123,16 @@ impl Shared {
         metrics: Arc<Metrics>,
         sessions: Arc<Sessions>,
     ) -> Result<Self, Error> {
+        let upstreams = Arc::new(Upstreams::new(&config.upstreams, &config.choice)?);
+        let contexts = Contexts::new(&config.context, upstreams.count(), &metrics)?;
+        if let Some(contexts) = &contexts {
+            let contexts = Arc::clone(contexts);
+            upstreams.on_ejected(move |id| contexts.forget(id));
+        }
         Ok(Self {
             settings: Arc::new(Settings::new(&config.api)?),
-            upstreams: Arc::new(Upstreams::new(&config.upstreams, &config.choice)?),
+            upstreams,
+            contexts,
             prompts: Arc::new(Prompts::new(&config.prompt)),
             tls: tls::Tls::new(&config.tls, &metrics)?,
             agreement: OnceLock::new(),
@@ -137,6 +149,12 @@ impl Shared {
     #[must_use]
     pub fn prompts(&self) -> &Arc<Prompts> {
         &self.prompts
+    }
+
+    /// What is remembered of conversations, if anything is.
+    #[must_use]
+    pub fn contexts(&self) -> Option<&Arc<Contexts>> {
+        self.contexts.as_ref()
     }
 
     /// Where requests go.
@@ -200,6 +218,7 @@ pub async fn serve(
         Arc::clone(&shared.settings),
         Arc::clone(&shared.upstreams),
         Arc::clone(&shared.prompts),
+        shared.contexts.clone(),
         Arc::clone(&shared.metrics),
     );
     let limits = Limits {

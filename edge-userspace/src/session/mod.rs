@@ -17,6 +17,7 @@ use crate::keys::{KeyRecord, Keyring, Refused};
 use crate::listener::Identity;
 use crate::secret::{ApiKey, KeyHash};
 use crate::telemetry::Lane;
+use edge_common::token::KeyId;
 use registry::{Registration, Signal};
 use sha2::{Digest as _, Sha256};
 use slab::Slab;
@@ -194,11 +195,16 @@ impl Session {
         self.bind(key)
     }
 
+    /// The id of the key that is bound to the connection, if one is.
+    #[must_use]
+    pub fn key_id(&self) -> Option<KeyId> {
+        self.bound.borrow().as_ref().map(|bound| bound.key.id)
+    }
+
     /// Most tokens of a prompt of the bound key, as its entry says now; none: it says nothing.
     #[must_use]
     pub fn max_prompt_tokens(&self) -> Option<u64> {
-        let id = self.bound.borrow().as_ref().map(|bound| bound.key.id)?;
-        self.keyring.find(id)?.max_prompt_tokens
+        self.keyring.find(self.key_id()?)?.max_prompt_tokens
     }
 
     fn bind(&self, key: Arc<KeyRecord>) -> Result<(), Refusal> {

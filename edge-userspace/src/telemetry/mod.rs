@@ -11,8 +11,8 @@ mod verdict;
 
 pub use log::{Bounded, Permit};
 pub use series::{
-    CertificateReload, ConnectionEnd, Counters, Handshake, HintOutcome, Histogram, Lane,
-    PromptRefusal, ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
+    CertificateReload, ConnectionEnd, ContextOutcome, Counters, Handshake, HintOutcome, Histogram,
+    Lane, Preheat, PromptRefusal, ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
 };
 pub use verdict::Verdict;
 
@@ -55,6 +55,12 @@ pub struct Metrics {
     pub prompt_refusals: Counters<PromptRefusal>,
     /// Time that reading and counting one body took.
     pub prompt_counting: Histogram,
+    /// Requests by what was known of their beginning.
+    pub contexts: Counters<ContextOutcome>,
+    /// Tokens of prompts that need not be counted again.
+    pub context_known_tokens: Counters<()>,
+    /// Warm-ups by what they did.
+    pub preheats: Counters<Preheat>,
     /// Prefix hints, and predictions that nobody was told.
     pub hints: Counters<HintOutcome>,
     /// From a request's head to the head of the upstream's response, seconds.
@@ -122,6 +128,9 @@ impl Metrics {
                 0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2,
                 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
             ]),
+            contexts: Counters::default(),
+            context_known_tokens: Counters::default(),
+            preheats: Counters::default(),
             hints: Counters::default(),
             first_byte: Histogram::new(&[
                 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
@@ -199,6 +208,17 @@ impl Metrics {
             "Time that reading and counting one body took",
             self.prompt_counting.clone(),
         );
+        r.register(
+            "contexts",
+            "Requests by what was known of their beginning",
+            self.contexts.clone(),
+        );
+        r.register(
+            "context_known_tokens",
+            "Tokens of prompts that were known and not counted again",
+            self.context_known_tokens.clone(),
+        );
+        r.register("preheats", "Warm-ups", self.preheats.clone());
         r.register(
             "hints",
             "Prefix hints, and predictions that nobody was told",

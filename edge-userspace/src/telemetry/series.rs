@@ -278,6 +278,32 @@ label! {
     }
 }
 
+label! {
+    /// What was known of a request's beginning.
+    ContextOutcome "outcome" {
+        /// A prefix with messages in it: the conversation goes on.
+        Hit "hit",
+        /// Its tools and system prompt alone.
+        Beginning "beginning",
+        /// Nothing.
+        Miss "miss",
+        /// It has no canonical form, so nothing can be.
+        Unnamed "unnamed",
+    }
+}
+
+label! {
+    /// What a warm-up did.
+    Preheat "outcome" {
+        /// A slot was brought near, and a connection to its upstream.
+        Warmed "warmed",
+        /// Nothing is known under that name.
+        Unknown "unknown",
+        /// The key has used up its warm-ups.
+        UsedUp "used_up",
+    }
+}
+
 impl Series for prompt::Kind {
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()

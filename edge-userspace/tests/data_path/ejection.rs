@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 async fn one_that_is_not_there_costs_nobody_an_error_and_is_ejected() {
     let world = World::with(Wishes {
         more: vec![nowhere()],
+        contexts: false,
         ..Wishes::default()
     });
     for http in Http::BOTH {
@@ -40,6 +41,7 @@ async fn one_that_is_killed_under_load_fails_only_what_it_had() {
     let world = World::with(Wishes {
         threads: 2,
         more: vec![other.address()],
+        contexts: false,
         ..Wishes::default()
     });
     let (killed, was_killed) = tokio::sync::watch::channel(false);
@@ -94,6 +96,7 @@ async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
     let world = World::with(Wishes {
         more: vec![address],
         config: |config| config.choice.eject_for = Duration::from_millis(100),
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;
@@ -135,6 +138,7 @@ async fn when_none_is_there_all_are_tried_and_the_first_to_come_back_serves_at_o
         upstream: Some(addresses[0]),
         more: addresses[1..].to_vec(),
         config: |config| config.choice.eject_for = Duration::from_secs(60),
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;
@@ -171,6 +175,7 @@ async fn one_that_fails_each_request_at_once_does_not_look_idle() {
     .await;
     let world = World::with(Wishes {
         more: vec![failing],
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;

@@ -9,6 +9,7 @@ mod calibration;
 mod charges;
 mod client;
 mod clients;
+mod contexts;
 mod ejection;
 mod headers;
 mod leaving;

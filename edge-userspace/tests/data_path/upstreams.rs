@@ -49,6 +49,7 @@ async fn requests_without_a_cache_spread_over_all() {
     let world = World::with(Wishes {
         threads: 2,
         more: others.iter().map(DemoModel::address).collect(),
+        contexts: false,
         ..Wishes::default()
     });
     for _ in 0..6 {
@@ -106,6 +107,7 @@ async fn each_sees_its_own_credential_and_never_anothers() {
             upstream: Some(nowhere()),
             more: vec![live.address()],
             config,
+            contexts: false,
             ..Wishes::default()
         });
         let mut client = world.client().await;
@@ -139,6 +141,7 @@ async fn models_go_where_they_are_served() {
                 upstream.models = vec![Name::parse(name).unwrap()];
             }
         },
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;
@@ -179,6 +182,7 @@ async fn one_without_a_place_leaves_it_to_the_other() {
                 upstream.max_connections = 1;
             }
         },
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;
@@ -210,6 +214,7 @@ async fn nothing_is_left_outstanding_by_a_thousand_clients_that_leave() {
     let world = World::with(Wishes {
         threads: 2,
         more: vec![other.address(), nowhere()],
+        contexts: false,
         ..Wishes::default()
     });
     let random = Random::new(20261129);
@@ -283,6 +288,7 @@ async fn a_model_with_a_cache_says_what_it_read_of_it() {
             prefill_tokens_per_ms: 1000,
             ..options()
         },
+        contexts: false,
         ..Wishes::default()
     });
     let mut client = world.client().await;

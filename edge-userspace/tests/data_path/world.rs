@@ -4,6 +4,7 @@ use edge_common::policy::{Answer, KeyPolicy, Window};
 use edge_common::token::Token;
 use edge_userspace::charges::Charges;
 use edge_userspace::config::{self, Config};
+use edge_userspace::context::Contexts;
 use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
 use edge_userspace::listener;
@@ -47,6 +48,7 @@ pub(crate) struct World {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) upstreams: Arc<Upstreams>,
+    pub(crate) contexts: Option<Arc<Contexts>>,
     pub(crate) files: Files,
     shutdown: CancellationToken,
     threads: Vec<JoinHandle<()>>,
@@ -96,6 +98,8 @@ pub(crate) struct Wishes {
     pub(crate) more: Vec<SocketAddr>,
     /// The threads, and whoever lets them begin; the sockets listen already.
     pub(crate) begin: Option<Arc<Barrier>>,
+    /// Conversations are remembered, so equal requests go to one place.
+    pub(crate) contexts: bool,
     pub(crate) config: fn(&mut Config),
 }
 
@@ -112,6 +116,7 @@ impl Default for Wishes {
             upstream: None,
             more: Vec::new(),
             begin: None,
+            contexts: true,
             config: |_| {},
         }
     }
@@ -146,6 +151,7 @@ impl World {
                 ..config.upstreams[0].clone()
             });
         }
+        config.context.enabled = wishes.contexts;
         (wishes.config)(&mut config);
         let threads = NonZeroUsize::new(wishes.threads).unwrap();
         let listen = &config.listen;
@@ -196,6 +202,7 @@ impl World {
             metrics,
             prompts: Arc::clone(shared.prompts()),
             upstreams: Arc::clone(shared.upstreams()),
+            contexts: shared.contexts().cloned(),
             files,
             shutdown: shutdown.clone(),
             threads: sockets.into_iter().map(serve).collect(),

@@ -1,0 +1,146 @@
+//! A request as a turn of its conversation: what its headers say of it, what is known of it
+//! before it is sent on, what is learnt of its answer.
+
+use super::headers;
+use super::route::Route;
+use super::seen::Seen;
+use super::{Api, Presented, Session};
+use crate::context::{Contexts, Owner, Tenant, Turn};
+use crate::prompt::{AnswerReading, Learn, Opening, Prefixes, Reading};
+use crate::upstream::UpstreamId;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a request's headers say of its conversation.
+pub(super) struct About {
+    contexts: Arc<Contexts>,
+    owner: Owner,
+    /// The name under which the client announces itself.
+    name: Option<Bytes>,
+    wants_hint: bool,
+}
+
+/// What is to be learnt when the answer comes.
+#[derive(Default)]
+pub(super) struct ToLearn {
+    /// Of what the upstream counts.
+    pub(super) usage: Option<Learn>,
+    /// Of where the conversation is, and how the answer begins.
+    pub(super) turn: Option<Told>,
+}
+
+/// A turn that is sent on.
+pub(super) struct Told {
+    pub(super) turn: Turn,
+    pub(super) prefixes: Prefixes,
+    pub(super) about: About,
+}
+
+impl About {
+    /// Of a request that asks a model for an answer, when conversations are remembered.
+    pub(super) fn of(
+        contexts: Option<&Arc<Contexts>>,
+        session: &Session,
+        route: Route,
+        seen: &Seen<'_>,
+    ) -> Option<Self> {
+        if route == Route::CountTokens {
+            return None;
+        }
+        let contexts = contexts?;
+        let tenant = Tenant::from(session.key_id()?);
+        Some(Self {
+            owner: contexts.owner(tenant, seen.context_id),
+            name: seen.context_hint.map(Bytes::copy_from_slice),
+            wants_hint: seen.wants_prefix_hint,
+            contexts: Arc::clone(contexts),
+        })
+    }
+
+    /// Has the body's prefixes named while it is read.
+    pub(super) fn chained(&self, reading: Reading) -> Reading {
+        reading.chained(self.contexts.secret())
+    }
+
+    /// Looks up a body that is whole; what is known of it is not counted again.
+    pub(super) fn begin(&self, reading: &mut Reading) -> Option<Turn> {
+        let chain = reading.chain(self.contexts.secret(), self.owner);
+        let turn = self.contexts.begin(self.owner, chain)?;
+        if let Some((messages, tokens)) = turn.counted()
+            && reading.know(messages, tokens)
+        {
+            self.contexts.know(tokens);
+        }
+        Some(turn)
+    }
+}
+
+impl ToLearn {
+    /// Where the conversation is, and how much of it.
+    pub(super) fn affinity(&self) -> (Option<UpstreamId>, u32) {
+        let known = self.turn.as_ref().and_then(|told| told.turn.affinity());
+        known.map_or((None, 0), |(upstream, tokens)| (Some(upstream), tokens))
+    }
+
+    /// The answer of `upstream` has begun. Puts the hint into its headers; gives who reads
+    /// along.
+    pub(super) fn begun(
+        self,
+        upstream: UpstreamId,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+    ) -> Option<AnswerReading> {
+        let is_event_stream = headers::is_event_stream(headers);
+        let is_read = status == StatusCode::OK && (is_event_stream || headers::is_json(headers));
+        let mut hint = None;
+        let opening = self.turn.filter(|_| status.is_success()).map(|told| {
+            let Told {
+                mut turn,
+                prefixes,
+                about,
+            } = told;
+            turn.keep(upstream, |messages| prefixes.tokens(messages));
+            if let Some(name) = &about.name {
+                turn.announce(name);
+            }
+            turn.ask(about.wants_hint && is_read);
+            hint = turn.hint().map(str::to_owned);
+            Opening::new(move |text| turn.learn(text))
+        });
+        headers::tell_hint(headers, hint.as_deref());
+        is_read
+            .then(|| AnswerReading::new(self.usage, opening, is_event_stream))
+            .flatten()
+    }
+}
+
+impl Api {
+    /// A client announces itself: `HEAD /v1/health` with a name. Whatever comes of it, the
+    /// answer is the same.
+    pub(super) fn preheat(&self, session: &Session, method: &Method, seen: &Seen<'_>) {
+        let (Some(contexts), Some(name)) = (&self.contexts, seen.context_hint) else {
+            return;
+        };
+        let is_known = match seen.presented() {
+            // A token alone is enough of some keys.
+            Presented::Nothing => session.authenticate(Presented::Nothing, 0).is_ok(),
+            // That one has been looked at.
+            _ => true,
+        };
+        if *method != Method::HEAD || !is_known {
+            return;
+        }
+        let Some(tenant) = session.key_id().map(Tenant::from) else {
+            return;
+        };
+        let (contexts, sender) = (Arc::clone(contexts), Rc::clone(&self.sender));
+        let name = Bytes::copy_from_slice(name);
+        tokio::task::spawn_local(async move {
+            if let Some(upstream) = contexts.preheat(tenant, &name) {
+                sender.open_ahead(upstream).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,251 @@
+//! One request as a turn of a conversation: what is known of its beginning, and what is
+//! remembered of it afterwards.
+//!
+//! [`Contexts`] is what all threads share. A request's [`Turn`] is begun when its body has been
+//! read ([`Contexts::begin`]), says where the conversation is and what of it is counted, and is
+//! kept when the upstream has begun to answer ([`Turn::keep`]).
+
+use super::hints::{Hints, Question};
+use super::preheat::Preheats;
+use super::slots::{Sizes, Slots, SlotsError};
+use super::{Boundary, Chain, Entry, Key, Owner, Secret, Tenant};
+use crate::config;
+use crate::telemetry::{ContextOutcome, Metrics, Preheat};
+use crate::upstream::UpstreamId;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is remembered of conversations. Shared by all threads.
+pub struct Contexts {
+    secret: Secret,
+    slots: Slots,
+    hints: Option<Hints>,
+    preheats: Preheats,
+    metrics: Arc<Metrics>,
+    /// Its clock's zero.
+    started: Instant,
+}
+
+/// Why nothing can be remembered. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextsError {
+    /// The table.
+    #[error("context.table_bytes: {0}")]
+    Slots(#[from] SlotsError),
+    /// The system has no random numbers to give.
+    #[error("no random numbers for the contexts' secret: {0}")]
+    Random(getrandom::Error),
+}
+
+/// A request whose beginning has been looked up.
+pub struct Turn {
+    contexts: Arc<Contexts>,
+    owner: Owner,
+    chain: Chain,
+    found: Option<(Boundary, Entry)>,
+    question: Option<Question>,
+}
+
+impl Contexts {
+    /// Empty. There are `upstreams` upstreams. None when nothing is to be remembered.
+    ///
+    /// # Errors
+    /// When there is no memory, or no secret to be had.
+    pub fn new(
+        config: &config::Context,
+        upstreams: u16,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Option<Arc<Self>>, ContextsError> {
+        if !config.enabled {
+            return Ok(None);
+        }
+        let sizes = Sizes {
+            bytes: config.table_bytes,
+            huge_pages: config.huge_pages,
+            tenant_share_per_mille: config.tenant_share_per_mille,
+        };
+        let hints = (config.hints).then(|| Hints::new(config.hint_entries, metrics.hints.clone()));
+        Ok(Some(Arc::new(Self {
+            secret: Secret::random().map_err(ContextsError::Random)?,
+            slots: Slots::new(&sizes, upstreams)?,
+            hints,
+            preheats: Preheats::new(config.preheats_per_minute),
+            metrics: Arc::clone(metrics),
+            started: Instant::now(),
+        })))
+    }
+
+    /// By which prefixes are named.
+    #[must_use]
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The table of prefixes.
+    #[must_use]
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Beginnings of answers that are remembered at most.
+    #[must_use]
+    pub fn hints_capacity(&self) -> u64 {
+        self.hints
+            .as_ref()
+            .map_or(0, |hints| hints.capacity() as u64)
+    }
+
+    /// Whose a request is: of that key, in the context that its header names, if it has one.
+    #[must_use]
+    pub fn owner(&self, tenant: Tenant, context: Option<&[u8]>) -> Owner {
+        Owner {
+            tenant,
+            context: context.map_or_else(Default::default, |name| self.secret.context_id(name)),
+        }
+    }
+
+    /// Looks for the longest beginning of a request that is known. `chain` is none when the
+    /// request has no name; then nothing is known of it, and nothing is kept.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, owner: Owner, chain: Option<Chain>) -> Option<Turn> {
+        let Some(chain) = chain else {
+            self.metrics.contexts.one(ContextOutcome::Unnamed);
+            return None;
+        };
+        let now_s = self.now_s();
+        let found = chain.probe().find_map(|boundary| {
+            let entry = self.slots.find(&key(owner, boundary), now_s)?;
+            Some((*boundary, entry))
+        });
+        self.metrics.contexts.one(match &found {
+            Some((boundary, _)) if boundary.messages > 0 => ContextOutcome::Hit,
+            Some(_) => ContextOutcome::Beginning,
+            None => ContextOutcome::Miss,
+        });
+        Some(Turn {
+            contexts: Arc::clone(self),
+            owner,
+            chain,
+            found,
+            question: None,
+        })
+    }
+
+    /// So many tokens of a prompt are not counted again.
+    pub fn know(&self, tokens: u64) {
+        self.metrics.context_known_tokens.add((), tokens);
+    }
+
+    /// Forgets where conversations are that are at that upstream: it is gone, and its cache
+    /// with it.
+    pub fn forget(&self, upstream: UpstreamId) {
+        self.slots.forget_upstream(upstream);
+    }
+
+    /// Where a connection is to be opened for a client that announces itself under `name`; none
+    /// when the name means nothing to this key, or its warm-ups are used up.
+    #[must_use]
+    pub fn preheat(&self, tenant: Tenant, name: &[u8]) -> Option<UpstreamId> {
+        let now_s = self.now_s();
+        let (outcome, upstream) = if !self.preheats.take(tenant, now_s) {
+            (Preheat::UsedUp, None)
+        } else {
+            let known = self.preheats.meant(tenant, name);
+            match known.and_then(|key| self.slots.peek(&key, now_s)) {
+                Some(entry) => (Preheat::Warmed, Some(entry.upstream)),
+                None => (Preheat::Unknown, None),
+            }
+        };
+        self.metrics.preheats.one(outcome);
+        upstream
+    }
+
+    fn now_s(&self) -> u32 {
+        // 136 years.
+        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Turn {
+    /// Where the conversation is, and how many of its tokens are there.
+    #[must_use]
+    pub fn affinity(&self) -> Option<(UpstreamId, u32)> {
+        let (_, entry) = self.found.as_ref()?;
+        Some((entry.upstream, entry.tokens))
+    }
+
+    /// So many messages with all that is no message, and their tokens: when what was counted
+    /// then is byte for byte what it would be now.
+    #[must_use]
+    pub fn counted(&self) -> Option<(u64, u64)> {
+        let (boundary, entry) = self.found.as_ref()?;
+        (entry.exact == boundary.exact && entry.tokens > 0)
+            .then(|| (boundary.messages.into(), entry.tokens.into()))
+    }
+
+    /// Asks how the answer will begin; `wants`: the client wants to be told.
+    pub fn ask(&mut self, wants: bool) {
+        if let Some(hints) = &self.contexts.hints {
+            let head = self.chain.head().fingerprint;
+            let message = self.chain.last_user_opening();
+            self.question = Some(hints.ask(self.owner.tenant, head, message, wants));
+        }
+    }
+
+    /// What the client is to be told of how the answer will begin.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.question.as_ref()?.told()
+    }
+
+    /// Notes the name under which the client may announce its next turn.
+    pub fn announce(&self, name: &[u8]) {
+        if let Some(boundary) = self.chain.stores().next() {
+            let key = key(self.owner, boundary);
+            self.contexts.preheats.remember(name, key);
+        }
+    }
+
+    /// Remembers that the request went to `upstream`; `tokens` says what so many of its
+    /// messages count, if that is known.
+    pub fn keep(&self, upstream: UpstreamId, tokens: impl Fn(u64) -> Option<u64>) {
+        let now_s = self.contexts.now_s();
+        for boundary in self.chain.stores() {
+            let key = key(self.owner, boundary);
+            // A beginning is shared by many conversations: it is written when it is new, and
+            // when it went elsewhere.
+            if boundary.messages == 0 {
+                let known = self.contexts.slots.peek(&key, now_s);
+                if known.is_some_and(|entry| {
+                    entry.upstream == upstream && entry.exact == boundary.exact
+                }) {
+                    continue;
+                }
+            }
+            let counted = tokens(boundary.messages.into());
+            let entry = Entry {
+                upstream,
+                tokens: counted.map_or(0, |tokens| u32::try_from(tokens).unwrap_or(0)),
+                exact: boundary.exact,
+                hint: 0,
+                long: self.chain.is_long(),
+            };
+            self.contexts.slots.commit(&key, entry, now_s);
+        }
+    }
+
+    /// Learns how the answer began.
+    pub fn learn(&self, opening: &[u8]) {
+        if let (Some(hints), Some(question)) = (&self.contexts.hints, &self.question) {
+            hints.learn(question, opening);
+        }
+    }
+}
+
+fn key(owner: Owner, boundary: &Boundary) -> Key {
+    Key {
+        tenant: owner.tenant,
+        context: owner.context,
+        fingerprint: boundary.fingerprint,
+    }
+}
