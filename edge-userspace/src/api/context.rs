@@ -34,8 +34,14 @@ pub(super) struct ToLearn {
 /// A turn that is sent on.
 pub(super) struct Told {
     pub(super) turn: Turn,
-    pub(super) prefixes: Prefixes,
-    pub(super) about: About,
+    about: About,
+}
+
+impl Told {
+    pub(super) fn new(mut turn: Turn, prefixes: &Prefixes, about: About) -> Self {
+        turn.count(|messages| prefixes.tokens(messages));
+        Self { turn, about }
+    }
 }
 
 impl About {
@@ -96,22 +102,21 @@ impl ToLearn {
         let is_read = status == StatusCode::OK && (is_event_stream || headers::is_json(headers));
         let mut hint = None;
         let opening = self.turn.filter(|_| status.is_success()).map(|told| {
-            let Told {
-                mut turn,
-                prefixes,
-                about,
-            } = told;
-            turn.keep(upstream, |messages| prefixes.tokens(messages));
+            let Told { turn, about } = told;
+            turn.keep(upstream);
             if let Some(name) = &about.name {
                 turn.announce(name);
             }
-            turn.ask(about.wants_hint && is_read);
-            hint = turn.hint().map(str::to_owned);
-            Opening::new(move |text| turn.learn(text))
+            // Of what is not read nothing can be learnt.
+            is_read.then(|| {
+                let listening = turn.ask(about.wants_hint);
+                hint = listening.hint().map(str::to_owned);
+                Opening::new(move |text| listening.learn(text))
+            })
         });
         headers::tell_hint(headers, hint.as_deref());
         is_read
-            .then(|| AnswerReading::new(self.usage, opening, is_event_stream))
+            .then(|| AnswerReading::new(self.usage, opening.flatten(), is_event_stream))
             .flatten()
     }
 }
@@ -119,13 +124,13 @@ impl ToLearn {
 impl Api {
     /// A client announces itself: `HEAD /v1/health` with a name. Whatever comes of it, the
     /// answer is the same.
-    pub(super) fn preheat(&self, session: &Session, method: &Method, seen: &Seen<'_>) {
+    pub(super) fn preheat(&self, session: &Session, method: &Method, seen: &Seen<'_>, now_s: u64) {
         let (Some(contexts), Some(name)) = (&self.contexts, seen.context_hint) else {
             return;
         };
         let is_known = match seen.presented() {
             // A token alone is enough of some keys.
-            Presented::Nothing => session.authenticate(Presented::Nothing, 0).is_ok(),
+            Presented::Nothing => session.authenticate(Presented::Nothing, now_s).is_ok(),
             // That one has been looked at.
             _ => true,
         };

@@ -42,7 +42,7 @@ fn remove_own_betas(headers: &mut HeaderMap) {
     headers.remove(ANTHROPIC_BETA);
     for names in values {
         let others: Vec<_> = (names.into_iter())
-            .filter(|name| name != PREFIX_HINT)
+            .filter(|name| name != PREFIX_HINT && !name.is_empty())
             .collect();
         if !others.is_empty()
             && let Ok(value) = HeaderValue::from_bytes(&others.join(&b','))

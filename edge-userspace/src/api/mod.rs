@@ -127,7 +127,7 @@ impl Api {
                 whole(error.response(id.text()))
             }
             Ok(Plan::Health) => {
-                self.preheat(session, request.method(), &seen);
+                self.preheat(session, request.method(), &seen, id.at_s());
                 whole(health())
             }
             Ok(Plan::Forward) => {
@@ -298,11 +298,7 @@ impl Api {
             turn: None,
         };
         if let (Some(turn), Some(about)) = (turn, announced.about) {
-            learn.turn = Some(Told {
-                turn,
-                prefixes: counted.prefixes,
-                about,
-            });
+            learn.turn = Some(Told::new(turn, &counted.prefixes, about));
         }
         let picked = self.pick(&counted.model, counted.count.tokens, &learn);
         let sent = self.forward(stream, request, Some(upload), id, learn, picked);

@@ -7,11 +7,12 @@ use super::load::Loader;
 pub struct Context {
     /// Whether anything is. Default true.
     pub enabled: bool,
-    /// Size of the table of contexts, 64 bytes each. Default 16 MiB.
+    /// Size of the table of contexts, 64 bytes each. Default 32 MiB.
     pub table_bytes: usize,
     /// Whether it asks for huge pages. Default true.
     pub huge_pages: bool,
-    /// Most of the table that one key's contexts take, in thousandths. Default 250.
+    /// How much of a full set one key's contexts keep when others want it, in thousandths.
+    /// Default 250.
     pub tenant_share_per_mille: u16,
     /// Whether it is learnt how answers begin. Default true.
     pub hints: bool,

@@ -213,12 +213,12 @@ fields! {
         "Models that are learnt apart; for another one, the one that no upstream has answered for longest is forgotten.";
     "context.enabled": Boolean, Value("true"),
         "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
-    "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("16777216"),
+    "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),
         "Size of the table of contexts, 64 bytes each; of more, the least useful go.";
     "context.huge_pages": Boolean, Value("true"),
         "Whether the table asks the kernel for huge pages. It works without.";
     "context.tenant_share_per_mille": Integer(1, 1000), Value("250"),
-        "Most of the table that one key's contexts may take, in thousandths.";
+        "How much of the table one key's contexts keep when others want room, in thousandths. Where nobody wants it a key may have it all.";
     "context.hints": Boolean, Value("true"),
         "Whether it is learnt how answers begin, for clients that ask with `anthropic-beta: prefix-hint-2024-10-22`.";
     "context.hint_entries": Integer(1024, 16_777_216), Value("32768"),

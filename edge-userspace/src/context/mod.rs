@@ -23,4 +23,4 @@ pub use chain::{Boundary, Chain, Owner};
 pub use identity::{ContextId, Fingerprint, Key, Tenant};
 pub use secret::Secret;
 pub use slots::{Entry, Slots};
-pub use turn::{Contexts, ContextsError, Turn};
+pub use turn::{Contexts, ContextsError, Listening, Turn};

@@ -19,8 +19,11 @@ const WAYS: usize = 8;
 const SETS: usize = 512;
 /// So many sets one tenant's names lie in, so that it can push out few of the others'.
 const WINDOW: usize = 32;
-/// Tenants whose warm-ups are counted apart; two that meet share a budget, and nothing else.
-const BUDGETS: usize = 4096;
+/// Tenants whose warm-ups are counted apart; two that meet, which few do, share a budget, and
+/// nothing else.
+const BUDGETS: usize = 16_384;
+/// So many of a set's names one tenant may take from others.
+const MOST_OF_A_SET: usize = WAYS / 2;
 
 /// What warm-ups go by. Shared by all threads; all of it has a fixed size.
 pub struct Preheats {
@@ -89,7 +92,7 @@ impl Preheats {
         };
         let mut set = lock(set);
         let tenant = key.tenant;
-        let known = set.find(tenant, hash).unwrap_or(WAYS - 1);
+        let known = set.find(tenant, hash).unwrap_or_else(|| set.victim(tenant));
         set.0[..=known].rotate_right(1);
         set.0[0] = Some(Name { tenant, hash, key });
     }
@@ -116,6 +119,17 @@ impl Preheats {
 }
 
 impl Set {
+    /// Whose place a new name takes: a free one's, else that of the tenant's own that was used
+    /// longest ago when it has its share, else of anybody's.
+    fn victim(&self, tenant: Tenant) -> usize {
+        let is_own = |name: &&Option<Name>| name.is_some_and(|name| name.tenant == tenant);
+        let last_own = self.0.iter().rposition(|name| is_own(&name));
+        let own = self.0.iter().filter(is_own).count();
+        let free = self.0.iter().position(Option::is_none);
+        free.or(last_own.filter(|_| own >= MOST_OF_A_SET))
+            .unwrap_or(WAYS - 1)
+    }
+
     fn find(&self, tenant: Tenant, hash: u64) -> Option<usize> {
         let is_it = |name: &Name| name.tenant == tenant && name.hash == hash;
         self.0

@@ -8,7 +8,7 @@
 use super::hints::{Hints, Question};
 use super::preheat::Preheats;
 use super::slots::{Sizes, Slots, SlotsError};
-use super::{Boundary, Chain, Entry, Key, Owner, Secret, Tenant};
+use super::{Boundary, Chain, Entry, Fingerprint, Key, Owner, Secret, Tenant};
 use crate::config;
 use crate::telemetry::{ContextOutcome, Metrics, Preheat};
 use crate::upstream::UpstreamId;
@@ -37,12 +37,22 @@ pub enum ContextsError {
     Random(getrandom::Error),
 }
 
-/// A request whose beginning has been looked up.
+/// A request whose beginning has been looked up. Small, however long its conversation.
 pub struct Turn {
     contexts: Arc<Contexts>,
     owner: Owner,
-    chain: Chain,
     found: Option<(Boundary, Entry)>,
+    /// Under which prefixes it is remembered, three at most, and what each counts.
+    stores: Vec<(Boundary, Option<u32>)>,
+    is_long: bool,
+    head: Fingerprint,
+    /// How the last user message begins.
+    message: Box<[u8]>,
+}
+
+/// Compares how an answer begins with what was predicted, and learns from it.
+pub struct Listening {
+    contexts: Arc<Contexts>,
     question: Option<Question>,
 }
 
@@ -125,9 +135,11 @@ impl Contexts {
         Some(Turn {
             contexts: Arc::clone(self),
             owner,
-            chain,
             found,
-            question: None,
+            stores: chain.stores().map(|boundary| (*boundary, None)).collect(),
+            is_long: chain.is_long(),
+            head: chain.head().fingerprint,
+            message: chain.last_user_opening().into(),
         })
     }
 
@@ -183,61 +195,83 @@ impl Turn {
             .then(|| (boundary.messages.into(), entry.tokens.into()))
     }
 
-    /// Asks how the answer will begin; `wants`: the client wants to be told.
-    pub fn ask(&mut self, wants: bool) {
-        if let Some(hints) = &self.contexts.hints {
-            let head = self.chain.head().fingerprint;
-            let message = self.chain.last_user_opening();
-            self.question = Some(hints.ask(self.owner.tenant, head, message, wants));
+    /// Notes what it counts: `tokens` says it of so many of its messages, where that is known.
+    pub fn count(&mut self, tokens: impl Fn(u64) -> Option<u64>) {
+        for (boundary, counted) in &mut self.stores {
+            *counted = tokens(boundary.messages.into()).and_then(|tokens| tokens.try_into().ok());
         }
     }
 
+    /// Notes the name under which the client may announce its next turn.
+    pub fn announce(&self, name: &[u8]) {
+        if let Some((boundary, _)) = self.stores.first() {
+            let key = key(self.owner, boundary);
+            self.contexts.preheats.remember(name, key);
+        }
+    }
+
+    /// Remembers that the request went to `upstream`.
+    pub fn keep(&self, upstream: UpstreamId) {
+        let now_s = self.contexts.now_s();
+        for (boundary, counted) in &self.stores {
+            let key = key(self.owner, boundary);
+            let known = self.contexts.slots.peek(&key, now_s);
+            let known = known.filter(|entry| entry.exact == boundary.exact);
+            // What is known already is not counted again; the number stays.
+            let tokens = counted.or_else(|| known.map(|entry| entry.tokens));
+            if boundary.messages == 0 {
+                // A beginning is shared by many conversations: it is written when something of
+                // it is new, and not without its number, which the next new one will have.
+                let long = known.is_some_and(|entry| entry.long);
+                let is_there = known.is_some_and(|entry| {
+                    entry.upstream == upstream && Some(entry.tokens) == tokens
+                });
+                if tokens.is_none() || is_there && (long || !self.is_long) {
+                    continue;
+                }
+            }
+            let entry = Entry {
+                upstream,
+                tokens: tokens.unwrap_or(0),
+                exact: boundary.exact,
+                hint: 0,
+                long: self.is_long,
+            };
+            self.contexts.slots.commit(&key, entry, now_s);
+        }
+    }
+
+    /// Asks how the answer will begin; `wants`: the client wants to be told.
+    #[must_use]
+    pub fn ask(&self, wants: bool) -> Listening {
+        let hints = self.contexts.hints.as_ref();
+        Listening {
+            question: hints
+                .map(|hints| hints.ask(self.owner.tenant, self.head, &self.message, wants)),
+            contexts: Arc::clone(&self.contexts),
+        }
+    }
+}
+
+impl Listening {
     /// What the client is to be told of how the answer will begin.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.question.as_ref()?.told()
     }
 
-    /// Notes the name under which the client may announce its next turn.
-    pub fn announce(&self, name: &[u8]) {
-        if let Some(boundary) = self.chain.stores().next() {
-            let key = key(self.owner, boundary);
-            self.contexts.preheats.remember(name, key);
+    /// How the answer began; nothing: with no text.
+    pub fn learn(mut self, opening: &[u8]) {
+        if let (Some(hints), Some(question)) = (&self.contexts.hints, self.question.take()) {
+            hints.learn(&question, opening);
         }
     }
+}
 
-    /// Remembers that the request went to `upstream`; `tokens` says what so many of its
-    /// messages count, if that is known.
-    pub fn keep(&self, upstream: UpstreamId, tokens: impl Fn(u64) -> Option<u64>) {
-        let now_s = self.contexts.now_s();
-        for boundary in self.chain.stores() {
-            let key = key(self.owner, boundary);
-            // A beginning is shared by many conversations: it is written when it is new, and
-            // when it went elsewhere.
-            if boundary.messages == 0 {
-                let known = self.contexts.slots.peek(&key, now_s);
-                if known.is_some_and(|entry| {
-                    entry.upstream == upstream && entry.exact == boundary.exact
-                }) {
-                    continue;
-                }
-            }
-            let counted = tokens(boundary.messages.into());
-            let entry = Entry {
-                upstream,
-                tokens: counted.map_or(0, |tokens| u32::try_from(tokens).unwrap_or(0)),
-                exact: boundary.exact,
-                hint: 0,
-                long: self.chain.is_long(),
-            };
-            self.contexts.slots.commit(&key, entry, now_s);
-        }
-    }
-
-    /// Learns how the answer began.
-    pub fn learn(&self, opening: &[u8]) {
+impl Drop for Listening {
+    fn drop(&mut self) {
         if let (Some(hints), Some(question)) = (&self.contexts.hints, &self.question) {
-            hints.learn(question, opening);
+            hints.unseen(question);
         }
     }
 }

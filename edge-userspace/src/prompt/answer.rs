@@ -30,13 +30,14 @@ pub struct AnswerReading {
     read_bytes: usize,
 }
 
-/// Is told how an answer began: its first [`MOST_BYTES`] bytes, or all when it is shorter.
+/// Is told how an answer began: its first [`MOST_BYTES`] bytes, or all when it is shorter;
+/// nothing at all when it began with no text.
 pub struct Opening(Told);
 
 type Told = Box<dyn FnOnce(&[u8])>;
 
 impl Opening {
-    /// `told` is called once, unless the response breaks off before or begins with no text.
+    /// `told` is called once, unless the response breaks off before.
     #[must_use]
     pub fn new(told: impl FnOnce(&[u8]) + 'static) -> Self {
         Self(Box::new(told))
@@ -87,8 +88,11 @@ impl AnswerReading {
             }
             Some(line) => {
                 self.read_bytes = self.read_bytes.saturating_add(bytes.len());
-                if self.read_bytes > MAX_BEFORE_TEXT_BYTES {
-                    self.opening = None;
+                if self.read_bytes > MAX_BEFORE_TEXT_BYTES
+                    && self.found.text.length == 0
+                    && let Some(told) = self.opening.take()
+                {
+                    told.0(&[]);
                 }
                 self.events(line, bytes) || self.read_bytes > MAX_EVENT_BYTES
             }
@@ -145,9 +149,12 @@ impl AnswerReading {
         {
             learn.observe(tokens);
         }
+        if self.found.is_error {
+            // It broke off, however politely.
+            self.opening = None;
+        }
         if let Some(opening) = self.found.text.whole()
             && let Some(told) = self.opening.take()
-            && !opening.is_empty()
         {
             told.0(opening);
         }
@@ -207,6 +214,8 @@ struct Found {
     is_over: bool,
     is_key: bool,
     is_text: bool,
+    /// An error is told instead of an answer, or of the rest of one.
+    is_error: bool,
     /// Within a choice after the first.
     is_other_choice: bool,
 }
@@ -236,12 +245,14 @@ impl Found {
             prompt,
             text,
             is_over,
+            is_error,
             ..
         } = std::mem::take(self);
         // Of a usage that broke off nothing is kept.
         self.input = input.filter(|_| is_over);
         self.prompt = prompt.filter(|_| is_over);
         self.is_over = is_over;
+        self.is_error = is_error;
         self.text = text;
     }
 
@@ -275,6 +286,10 @@ impl Visit for Found {
             _ if self.depth == 0 => Place::Root,
             (Place::Root, b"message") => Place::Message,
             (Place::Root | Place::Message, b"usage") => Place::Usage,
+            (Place::Root, b"error") => {
+                self.is_error = true;
+                Place::Nothing
+            }
             (Place::Root, b"delta") => Place::Text,
             (Place::Root, b"content_block") | (Place::Blocks, _) => {
                 // What was said before it was all of the first block.

@@ -275,6 +275,8 @@ label! {
         QuietlyRight "quietly_right",
         /// A prediction that was not sent, and the answer began otherwise.
         QuietlyWrong "quietly_wrong",
+        /// A hint that was sent, and the answer broke off before it could be compared.
+        Unseen "unseen",
     }
 }
 

@@ -10,6 +10,7 @@ use super::{Answer, ConnectError, Error, Sendable, Target, Upload, UpstreamId, U
 use crate::telemetry::{Metrics, UpstreamConnection};
 use http::{Method, Request, Response};
 use http_body::Body;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -26,6 +27,8 @@ pub(super) struct Connections<B: Sendable> {
     places: Rc<Places>,
     addresses: Addresses,
     metrics: Arc<Metrics>,
+    /// One is being opened ahead.
+    is_opening: Cell<bool>,
 }
 
 /// Why there is no response, and the request when nothing of it was sent.
@@ -56,6 +59,7 @@ impl<B: Sendable> Connections<B> {
             addresses: Addresses::default(),
             pool: Rc::new(pool),
             metrics,
+            is_opening: Cell::new(false),
             upstreams,
             id,
         }
@@ -132,10 +136,12 @@ impl<B: Sendable> Connections<B> {
 
     /// Has a connection idle, unless there is one. A failure counts as any other does.
     pub(super) async fn open_ahead(&self) {
-        if !self.pool.is_empty() {
+        if !self.pool.is_empty() || self.is_opening.replace(true) {
             return;
         }
-        match self.connect().await {
+        let opened = self.connect().await;
+        self.is_opening.set(false);
+        match opened {
             Ok(exchange) => {
                 self.upstreams.connected(self.id);
                 self.pool.put(exchange);

@@ -186,6 +186,41 @@ async fn what_is_known_is_not_counted_again_and_the_count_is_the_same() {
     }
 }
 
+/// A conversation that goes on, on another upstream than others that begin like it, leaves
+/// what their common beginning counts where it was.
+#[tokio::test]
+async fn a_common_beginning_keeps_its_number_wherever_conversations_go() {
+    let (world, other) = two_models();
+    let mut client = world.alice().await;
+    let known = || world.metrics.context_known_tokens.get(());
+    let body = |conversation: &mut Conversation| conversation.body("gpt-4o");
+    let mut long = Conversation::new(0);
+    long.system = true;
+    for turn in 0..3 {
+        let ask = Ask::message(ALICE).body(body(&mut long));
+        let answer = client.ask(ask).await.unwrap();
+        long.answered(&answer);
+        assert_eq!(known() > 0, turn > 0);
+    }
+    // The one that it is at goes; its beginning is written anew, by a turn that did not count it.
+    let at_other = other.stats().figures().requests > 0;
+    if at_other {
+        drop(other);
+    }
+    for number in 1..4 {
+        let ask = Ask::message(ALICE).body(body(&mut long));
+        long.answered(&client.ask(ask).await.unwrap());
+        let before = known();
+        let mut new = Conversation::new(number);
+        new.system = true;
+        let ask = Ask::message(ALICE).body(body(&mut new));
+        let answer = client.ask(ask).await.unwrap();
+        assert!(answer.header("x-edge-input-tokens").ends_with(";exact"));
+        // Where the upstream has gone the first new conversation counts it once more.
+        assert!(known() > before || at_other && number == 1, "{number}");
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_known_to_another_key_or_in_another_context() {
     let (world, _other) = two_models();

@@ -11,8 +11,8 @@ const ENOUGH: u32 = 32;
 /// Counts are halved here: about the last hundred predictions decide.
 const MOST: u32 = 128;
 
-/// The records of tenants, each at a place that a keyed hash of the tenant chooses. Two that meet
-/// at one begin anew each time: neither learns anything of the other.
+/// The records of tenants, each at a place that a keyed hash of the tenant chooses; there are as
+/// many as entries in the table. Two that meet at one, which few do, begin anew each time.
 pub(super) struct Accuracies {
     /// The upper half of the tenant's hash, then a [`Record`].
     records: Box<[AtomicU64]>,

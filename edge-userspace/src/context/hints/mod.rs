@@ -63,7 +63,7 @@ impl Hints {
     pub fn new(entries: usize, outcomes: Counters<HintOutcome>) -> Self {
         Self {
             table: Table::new(entries),
-            accuracies: Accuracies::new(entries / 16),
+            accuracies: Accuracies::new(entries),
             hasher: RandomState::new(),
             outcomes,
         }
@@ -114,12 +114,17 @@ impl Hints {
         }
     }
 
-    /// Learns how the answer did begin: its first bytes, [`MOST_BYTES`] of them unless the
-    /// answer is shorter.
-    pub fn learn(&self, question: &Question, opening: &[u8]) {
-        if opening.is_empty() {
-            return;
+    /// The answer broke off before it could be compared with what was told of it.
+    pub fn unseen(&self, question: &Question) {
+        if question.is_told {
+            self.outcomes.one(HintOutcome::Unseen);
         }
+    }
+
+    /// Learns how the answer did begin: its first bytes, [`MOST_BYTES`] of them unless the
+    /// answer is shorter. One that began with no text makes a prediction wrong, and is nothing
+    /// to learn from.
+    pub fn learn(&self, question: &Question, opening: &[u8]) {
         if let Some(predicted) = &question.predicted {
             let is_right = opening.starts_with(predicted.as_bytes());
             let tenant = self.hasher.hash_one(question.tenant.0);
@@ -130,6 +135,9 @@ impl Hints {
                 (false, true) => HintOutcome::QuietlyRight,
                 (false, false) => HintOutcome::QuietlyWrong,
             });
+        }
+        if opening.is_empty() {
+            return;
         }
         for place in question.places {
             self.table.learn(question.tenant, place, opening);

@@ -118,6 +118,30 @@ fn nothing_is_told_to_who_did_not_ask_and_all_is_measured() {
 }
 
 #[test]
+fn answers_without_text_make_a_prediction_wrong_and_teach_nothing() {
+    let hints = hints();
+    let ask = || hints.ask(Tenant(1), head(1), b"Go on", true);
+    for _ in 0..8 {
+        hints.learn(&ask(), b"I will check that");
+    }
+    let mut told = 0;
+    for _ in 0..200 {
+        let question = ask();
+        told += u32::from(question.told().is_some());
+        hints.learn(&question, b"");
+    }
+    assert!(told < 40, "told {told} until it was noticed");
+    assert_eq!(hints.outcomes.get(HintOutcome::Wrong), u64::from(told));
+    let question = hints.ask(Tenant(2), head(1), b"Go on", true);
+    hints.unseen(&question);
+    assert_eq!(
+        hints.outcomes.get(HintOutcome::Unseen),
+        0,
+        "nothing was told"
+    );
+}
+
+#[test]
 fn another_tenant_with_the_same_texts_is_told_nothing() {
     let hints = hints();
     for _ in 0..100 {

@@ -127,7 +127,7 @@ fn the_beginning_of_the_first_text_is_told() {
         (vec![start, block, &short, stop, block, &more], Some("Yes")),
         (vec![start, block, &short, stop, tool], Some("Yes")),
         (vec![start, block, &long], Some(&LONG[..MOST_BYTES])),
-        (vec![start, tool, stop], None),
+        (vec![start, tool, stop], Some("")),
         (vec!["{no json", &short], Some("Yes")),
     ] {
         assert_eq!(opening(&events(&data), true, true).as_deref(), expected);
@@ -147,9 +147,9 @@ fn the_beginning_of_the_first_text_is_told() {
         ),
         (
             r#"{"content":[{"type":"tool_use","input":{"text":"No"}}]}"#,
-            None,
+            Some(""),
         ),
-        (r#"{"content":[]}"#, None),
+        (r#"{"content":[]}"#, Some("")),
         (
             r#"{"choices":[{"index":0,"message":{"content":"Yes"}},{"index":1,"message":{"content":"No"}}]}"#,
             Some("Yes"),
@@ -158,6 +158,23 @@ fn the_beginning_of_the_first_text_is_told() {
     ] {
         assert_eq!(opening(body, false, true).as_deref(), expected, "{body}");
     }
+}
+
+#[test]
+fn an_answer_that_ends_in_an_error_broke_off() {
+    let text = r#"{"delta":{"text":"In the"}}"#;
+    let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    assert_eq!(opening(&events(&[text, error]), true, true), None);
+    assert_eq!(opening(error, false, true), None);
+}
+
+#[test]
+fn a_model_that_thinks_for_long_is_not_waited_for() {
+    let thinking = r#"{"delta":{"type":"thinking_delta","thinking":"Hm, let me see"}}"#;
+    let text = format!(r#"{{"delta":{{"text":"{LONG}"}}}}"#);
+    let mut data = vec![thinking; MAX_BEFORE_TEXT_BYTES / thinking.len() + 1];
+    data.push(&text);
+    assert_eq!(opening(&events(&data), true, true).as_deref(), Some(""));
 }
 
 #[test]
