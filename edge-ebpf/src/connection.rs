@@ -25,6 +25,9 @@ use crate::scratch::Scratch;
 
 /// include/net/tcp_states.h
 const TCP_ESTABLISHED: u32 = 1;
+/// A socket that has just been made, before the segment that made it has been worked on; its
+/// `rcv_nxt` is there already.
+const TCP_SYN_RECV: u32 = 3;
 const TCP_LISTEN: u32 = 10;
 const TCP_NEW_SYN_RECV: u32 = 12;
 /// include/uapi/linux/bpf.h: the namespace of the device.
@@ -79,7 +82,7 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings)
             };
             expected(is_next)
         }
-        TCP_ESTABLISHED => next_of(scratch, socket),
+        TCP_ESTABLISHED | TCP_SYN_RECV => next_of(scratch, socket),
         _ => Connection::Other,
     };
     // SAFETY: it was returned by the look-up, and is released once.
