@@ -89,8 +89,10 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     ui::table(["step", "took", ""], &rows);
     // The step's own words are far up by now.
     for step in &steps {
-        if let Err(error) = &step.outcome {
-            println!("{} {}: {error:#}", paint(Tone::Bad, "failed:"), step.name);
+        match &step.outcome {
+            Ok(ExitCode::SUCCESS) => {}
+            Ok(_) => println!("{} {}: see above", paint(Tone::Bad, "failed:"), step.name),
+            Err(error) => println!("{} {}: {error:#}", paint(Tone::Bad, "failed:"), step.name),
         }
     }
     let good = steps

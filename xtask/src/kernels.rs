@@ -109,7 +109,7 @@ impl Default for Args {
     }
 }
 
-/// Boots each kernel and tells what its tests said.
+/// Boots each kernel and tells what its tests said; the error says what failed where.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let kernels = kernels(args)?;
     boot_all(args, &kernels)
@@ -178,17 +178,16 @@ fn boot_all(args: &Args, kernels: &[Kernel]) -> anyhow::Result<ExitCode> {
         ));
         boots.push(boot);
     }
-    let good = report(&boots, args.image.is_some());
+    let failures = report(&boots, args.image.is_some());
     println!(
         "kernels: built and packed in {}, all in {}",
         ui::duration(built),
         ui::duration(began.elapsed())
     );
-    Ok(if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n  "));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The end of what a guest said in each part that failed.
@@ -205,9 +204,9 @@ fn show(boot: &Boot) {
     }
 }
 
-/// Prints what the boots came to; whether it is good.
-fn report(boots: &[Boot], may_skip: bool) -> bool {
-    let mut good = true;
+/// Prints what the boots came to; what failed, a line each.
+fn report(boots: &[Boot], may_skip: bool) -> Vec<String> {
+    let mut failures = Vec::new();
     let mut rows = Vec::new();
     for boot in boots {
         for (part, outcome) in &boot.parts {
@@ -218,9 +217,16 @@ fn report(boots: &[Boot], may_skip: bool) -> bool {
                 (true, _) => (Tone::Bad, "SKIPPED"),
                 (false, _) => (Tone::Bad, "FAILED"),
             };
-            good &= tone != Tone::Bad;
+            let part_name = format!("{} {}", boot.release, part.name());
+            if !outcome.passed {
+                let reasons = console::reasons(&boot.console, *part, outcome);
+                failures.extend(reasons.iter().map(|why| format!("{part_name}: {why}")));
+            }
             for skipped in &outcome.skipped {
                 println!("SKIPPED on {}: {skipped}", boot.release);
+                if !may_skip {
+                    failures.push(format!("{part_name}: skipped {skipped}"));
+                }
             }
             rows.push((
                 tone,
@@ -239,7 +245,7 @@ fn report(boots: &[Boot], may_skip: bool) -> bool {
     print_values(boots);
     println!();
     ui::table(["", "kernel", "part", "time", "result"], &rows);
-    good
+    failures
 }
 
 /// Each figure and fact, one row, with a column for each kernel.

@@ -114,6 +114,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<(ExitCode, String)> {
     for skipped in &tally.skipped {
         println!("{} {skipped}", paint(Tone::Note, "skipped:"));
     }
+    for wrong in &tally.wrong {
+        println!("{} {wrong}", paint(Tone::Bad, "failed:"));
+    }
     if !failed.is_empty() {
         println!("{} in {}", paint(Tone::Bad, "failed:"), failed.join(", "));
     }

@@ -68,6 +68,27 @@ pub(super) fn lines_of(console: &str, part: Part) -> Vec<&str> {
     lines().take(last).skip(first).collect()
 }
 
+/// Why a part failed, in the tests' own words: each panic's line and message, or what the part
+/// came to when none was said.
+pub(super) fn reasons(console: &str, part: Part, outcome: &Outcome) -> Vec<String> {
+    const CHARACTERS: usize = 300;
+    const REASONS: usize = 8;
+    let lines = lines_of(console, part);
+    let panics = lines.iter().enumerate().filter_map(|(at, line)| {
+        let place = line.split_once(" panicked at ")?.1;
+        let message = lines[at + 1..].iter().take_while(|line| !line.is_empty());
+        let message = message.take_while(|line| !line.starts_with("stack backtrace"));
+        let message: Vec<_> = message.take(6).copied().collect();
+        let reason = format!("{place} {}", message.join(" "));
+        Some(reason.chars().take(CHARACTERS).collect())
+    });
+    let mut reasons: Vec<_> = panics.take(REASONS).collect();
+    if reasons.is_empty() {
+        reasons.push(outcome.result.clone());
+    }
+    reasons
+}
+
 fn outcome(console: &str, part: Part) -> Outcome {
     let word = format!("part {} ", part.name());
     let said = console.lines().map(str::trim);
@@ -141,6 +162,23 @@ mod tests {
         assert_eq!((said.len(), said[0]), (5, "part live begins"));
         assert_eq!(lines_of(CONSOLE, Part::Netem).len(), 2);
         assert_eq!((netem.passed, &*netem.result), (false, "was cut short"));
+    }
+
+    #[test]
+    fn a_failed_part_tells_why_in_its_tests_words() {
+        let console = "part netem begins\r\n\
+            thread 'x' panicked at tests/guest/scene.rs:185:9:\r\n\
+            299 counted and 0 stray of 300\r\n\
+            stack backtrace:\r\n   0: begin\r\n\
+            test result: FAILED. 1 passed\r\n\
+            part netem ends with 101 after 3 s\r\n";
+        let of = |console: &str| {
+            let boot = read(console.into(), &[Part::Netem]);
+            reasons(console, Part::Netem, &boot.parts[0].1)
+        };
+        let told = "tests/guest/scene.rs:185:9: 299 counted and 0 stray of 300";
+        assert_eq!(of(console), [told]);
+        assert_eq!(of("part netem begins\r\n"), ["was cut short"]);
     }
 
     #[test]

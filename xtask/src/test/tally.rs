@@ -9,6 +9,10 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     /// `name: why` of each that did not run.
     pub(crate) skipped: Vec<String>,
+    /// Names of those that were wrong.
+    pub(crate) wrong: Vec<String>,
+    /// Names of the list being read; only the last list of a binary is names alone.
+    list: Vec<String>,
 }
 
 impl Tally {
@@ -23,6 +27,13 @@ impl Tally {
             };
             self.passed += count(" passed").unwrap_or(0);
             self.failed += count(" failed").unwrap_or(0);
+            self.wrong.append(&mut self.list);
+        } else if line == "failures:" || line.starts_with("running ") {
+            self.list.clear();
+        } else if let Some(name) = line.strip_prefix("    ")
+            && !name.contains(char::is_whitespace)
+        {
+            self.list.push(name.into());
         } else if let Some((name, why)) = line
             .strip_prefix("test ")
             .and_then(|line| line.split_once(" ... ignored"))
@@ -52,6 +63,12 @@ mod tests {
             "test a::two ... ignored, needs a lot of time",
             "test a::three ... ignored",
             "test result: ok. 3 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.23s",
+            "failures:",
+            "---- b::bad stdout ----",
+            "    said",
+            "failures:",
+            "    b::bad",
+            "    b::worse",
             "test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "some output of a test",
         ] {
@@ -59,6 +76,7 @@ mod tests {
         }
         tally.skipped_themselves(vec!["b: needs CAP_BPF (run as root)".into()]);
         assert_eq!((tally.passed, tally.failed), (12, 2));
+        assert_eq!(tally.wrong, ["b::bad", "b::worse"]);
         assert_eq!(
             tally.skipped,
             [
