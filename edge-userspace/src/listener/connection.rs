@@ -99,7 +99,8 @@ pub(super) async fn run(
         Decision::Legacy => (Lane::Legacy, None),
         Decision::Refuse | Decision::Malformed | Decision::NotTls => {
             log_refused(thread, reason, &hello, peer, socket_peer);
-            refuse::answer(tcp, &decision, &hello.bytes).await;
+            let is_patient = thread.patient.permit().is_some();
+            refuse::answer(tcp, &decision, &hello.bytes, is_patient).await;
             return;
         }
     };

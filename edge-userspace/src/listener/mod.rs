@@ -196,6 +196,8 @@ struct Thread {
     api: Api,
     keeper: Rc<Keeper>,
     log: Bounded,
+    /// Refusals that are said again when they are lost.
+    patient: Bounded,
 }
 
 /// Serves one thread's listening sockets, in the order of `listen.addresses`, until
@@ -237,6 +239,7 @@ pub async fn serve(
         api,
         keeper,
         log: Bounded::new(LOG_LINES_PER_SECOND),
+        patient: Bounded::new(refuse::PATIENT_PER_SECOND),
     });
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
     let connections = TaskTracker::new();
