@@ -49,7 +49,6 @@ fn entry(key: &Key, number: u32) -> Entry {
         upstream: UpstreamId((mix(number.into()) % u64::from(UPSTREAMS)) as u16),
         tokens: number,
         exact,
-        hint: exact as u32,
         long: exact & 1 != 0,
     }
 }

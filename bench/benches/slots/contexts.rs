@@ -93,7 +93,6 @@ pub(crate) fn entry(number: usize) -> Entry {
         upstream: UpstreamId((number % 4) as u16),
         tokens: number as u32,
         exact: number as u64,
-        hint: 0,
         long: true,
     }
 }

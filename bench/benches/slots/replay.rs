@@ -152,7 +152,6 @@ impl Cache for Slots {
             upstream: UpstreamId(0),
             tokens: prefix,
             exact: 0,
-            hint: 0,
             long,
         };
         self.commit(&key(tenant, prefix), entry, now_s);

@@ -234,7 +234,6 @@ impl Turn {
                 upstream,
                 tokens: tokens.unwrap_or(0),
                 exact: boundary.exact,
-                hint: 0,
                 long: self.is_long,
             };
             self.contexts.slots.commit(&key, entry, now_s);

@@ -39,7 +39,6 @@ fn entry(upstream: u16, number: u32) -> Entry {
         upstream: UpstreamId(upstream),
         tokens: number,
         exact: number.into(),
-        hint: number,
         long: false,
     }
 }
@@ -56,7 +55,6 @@ fn find(table: &Table, key: &Key) -> Result<Entry, Missed> {
             upstream: contents.life.upstream(),
             tokens: numbers as u32,
             exact: contents.words()[0],
-            hint: (numbers >> 32) as u32,
             long: contents.life.long(),
         }
     })

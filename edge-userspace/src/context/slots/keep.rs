@@ -17,25 +17,25 @@ pub(super) struct Victim {
     pub(super) for_share: bool,
 }
 
-/// Chooses among the live ones at `among`, of which there is one at least, for `new` to come.
+/// Chooses among the live ones at `among`, of which there is one at least, for one of `new` to come.
 pub(super) fn victim(
     held: &[Contents; WAYS],
     among: &[usize],
-    new: Life,
+    new: u32,
     now_s: u32,
     share: usize,
 ) -> Victim {
-    let lives = || among.iter().map(|way| held[*way].life);
-    let of = |tenant: u16| {
-        let theirs = lives().filter(|life| life.tenant() == tenant).count();
-        theirs + usize::from(tenant == new.tenant())
+    let whose = || among.iter().map(|way| held[*way].whose());
+    let of = |tenant: u32| {
+        let theirs = whose().filter(|other| *other == tenant).count();
+        theirs + usize::from(tenant == new)
     };
-    let most = lives().map(|life| (of(life.tenant()), life.tenant())).max();
+    let most = whose().map(|tenant| (of(tenant), tenant)).max();
     let over = most.filter(|(places, _)| *places > share && share < WAYS);
     let candidates = among
         .iter()
         .copied()
-        .filter(|way| over.is_none_or(|(_, tenant)| held[*way].life.tenant() == tenant));
+        .filter(|way| over.is_none_or(|(_, tenant)| held[*way].whose() == tenant));
     let way = candidates.max_by_key(|way| weariness(held[*way].life, now_s));
     Victim {
         way: way.unwrap_or(among[0]),
@@ -61,20 +61,21 @@ mod tests {
     use super::*;
     use crate::upstream::UpstreamId;
 
-    fn held(lives: &[Life]) -> [Contents; WAYS] {
+    fn held(lives: &[(u32, Life)]) -> [Contents; WAYS] {
         let mut held = [Contents::NOTHING; WAYS];
-        for (held, life) in held.iter_mut().zip(lives) {
+        for (held, (whose, life)) in held.iter_mut().zip(lives) {
+            held.numbers = u64::from(*whose) << 32;
             held.life = *life;
         }
         held
     }
 
-    fn life(tenant: u64, written_s: u32, uses: u32) -> Life {
-        let mut life = Life::new(written_s, true, UpstreamId(0), tenant);
+    fn life(tenant: u32, written_s: u32, uses: u32) -> (u32, Life) {
+        let mut life = Life::new(written_s, true, UpstreamId(0));
         for _ in 0..uses {
             life = life.after_use(written_s).unwrap();
         }
-        life
+        (tenant, life)
     }
 
     #[test]
@@ -86,7 +87,7 @@ mod tests {
             life(1, 0, 3),
         ];
         let held = held(&lives);
-        let victim = |among: &[usize]| victim(&held, among, life(1, 700, 0), 700, WAYS);
+        let victim = |among: &[usize]| victim(&held, among, 1, 700, WAYS);
         assert_eq!(victim(&[0, 1, 2, 3]).way, 2);
         assert_eq!(victim(&[0, 1, 3]).way, 1);
         assert_eq!(victim(&[0, 3]).way, 0);
@@ -103,7 +104,7 @@ mod tests {
             life(2, 70, 0),
         ];
         let held = held(&lives);
-        let victim = |new, share| victim(&held, &[0, 1, 2, 3], life(new, 90, 0), 90, share);
+        let victim = |new, share| victim(&held, &[0, 1, 2, 3], new, 90, share);
         // The newcomer is counted with its own.
         assert_eq!((victim(2, 3).way, victim(2, 3).for_share), (1, true));
         assert_eq!((victim(3, 2).way, victim(3, 2).for_share), (1, true));

@@ -12,14 +12,13 @@ pub(super) const LONG_S: u32 = 3600;
 /// Uses are counted up to here.
 pub(super) const MOST_USES: u32 = 3;
 
-const TENANT: u32 = 13;
-const LONG: u32 = TENANT;
+const LONG: u32 = 13;
 const UPSTREAM: u32 = LONG + 1;
 const SECOND: u32 = UPSTREAM + 16;
 const USES: u32 = SECOND + 32;
 
-/// From the top: uses (2 bits), a second (32), upstream (16), whether long (1), and 13 bits of
-/// whose it is, by which a tenant's slots of a set are counted. The second is the one of
+/// From the top: uses (2 bits), a second (32), upstream (16), whether long (1); 13 bits are
+/// free. The second is the one of
 /// expiry; when as many uses as are counted were noted, it is the one from which a use is
 /// noted again, three quarters of its time before expiry: so the ordinary hit compares once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +26,8 @@ pub(super) struct Life(pub(super) u64);
 
 impl Life {
     /// Of a slot that is written now.
-    pub(super) fn new(now_s: u32, long: bool, upstream: UpstreamId, tenant: u64) -> Self {
-        let life = Self(
-            (u64::from(upstream.0) << UPSTREAM)
-                | (u64::from(long) << LONG)
-                | (tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TENANT)),
-        );
+    pub(super) fn new(now_s: u32, long: bool, upstream: UpstreamId) -> Self {
+        let life = Self((u64::from(upstream.0) << UPSTREAM) | (u64::from(long) << LONG));
         life.with(0, now_s.saturating_add(life.ttl_s()))
     }
 
@@ -58,10 +53,6 @@ impl Life {
     #[inline]
     pub(super) fn long(self) -> bool {
         (self.0 >> LONG) & 1 != 0
-    }
-
-    pub(super) fn tenant(self) -> u16 {
-        self.0 as u16 & ((1 << TENANT) - 1)
     }
 
     pub(super) fn ttl_s(self) -> u32 {
@@ -117,24 +108,20 @@ mod tests {
 
     #[test]
     fn what_is_put_in_comes_out() {
-        let life = Life::new(1_000, true, UpstreamId(65_535), u64::MAX);
+        let life = Life::new(1_000, true, UpstreamId(65_535));
         assert_eq!((life.expires_s(), life.ttl_s()), (4_600, 3_600));
         assert_eq!(life.upstream(), UpstreamId(65_535));
         assert_eq!((life.uses(), life.long()), (0, true));
-        let life = Life::new(u32::MAX, false, UpstreamId(0), 1);
+        let life = Life::new(u32::MAX, false, UpstreamId(0));
         assert_eq!((life.expires_s(), life.long()), (u32::MAX, false));
         let used = (0..3).fold(life, |life, _| life.after_use(u32::MAX).unwrap());
         assert!(used.is_quiet(u32::MAX - 226));
         assert!(!used.is_quiet(u32::MAX - 225) && !used.is_quiet(u32::MAX));
-        assert_ne!(
-            life.tenant(),
-            Life::new(0, false, UpstreamId(0), 2).tenant()
-        );
     }
 
     #[test]
     fn a_use_is_noted_three_times_and_then_once_a_quarter() {
-        let mut life = Life::new(0, false, UpstreamId(7), 1);
+        let mut life = Life::new(0, false, UpstreamId(7));
         for uses in 1..=3 {
             life = life.after_use(uses).unwrap();
             assert_eq!((life.uses(), life.expires_s()), (uses, 300 + uses));
@@ -143,15 +130,12 @@ mod tests {
         assert_eq!(life.after_use(3 + 74), None);
         let later = life.after_use(3 + 75).unwrap();
         assert_eq!((later.uses(), later.expires_s()), (3, 378));
-        assert_eq!(
-            (later.upstream(), later.tenant()),
-            (life.upstream(), life.tenant())
-        );
+        assert_eq!(later.upstream(), life.upstream());
         assert_eq!(later.age_s(378), 300);
         // A clock that another thread read earlier takes nothing away.
         assert_eq!(later.after_use(10), None);
         assert_eq!(
-            Life::new(100, false, UpstreamId(7), 1)
+            Life::new(100, false, UpstreamId(7))
                 .after_use(50)
                 .unwrap()
                 .expires_s(),

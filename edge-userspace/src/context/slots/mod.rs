@@ -47,8 +47,6 @@ pub struct Entry {
     /// The byte-exact hash of the prefix that `tokens` counts: for other bytes with the same
     /// fingerprint the number is an estimate.
     pub exact: u64,
-    /// The hint that was learnt for it; 0: none.
-    pub hint: u32,
     /// Kept for an hour after its last use, else for five minutes (`cache_control`'s `ttl`).
     pub long: bool,
 }
@@ -196,7 +194,6 @@ fn entry(exact: u64, numbers: u64, life: Life) -> Entry {
         upstream: life.upstream(),
         tokens: numbers as u32,
         exact,
-        hint: (numbers >> 32) as u32,
         long: life.long(),
     }
 }

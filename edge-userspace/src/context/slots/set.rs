@@ -67,7 +67,7 @@ impl Set<'_> {
             if let Some(way) = among.iter().copied().find(gone) {
                 return (way, Stored::Reused);
             }
-            let victim = keep::victim(&held, among, new.life, now_s, share);
+            let victim = keep::victim(&held, among, new.whose(), now_s, share);
             let stored = if victim.for_share {
                 Stored::EvictedForShare
             } else {

@@ -36,7 +36,8 @@ pub(super) struct Contents {
     /// Tenant and context, see [`super::place::owner`].
     pub(super) owner: u64,
     pub(super) exact: u64,
-    /// Tokens (32 bits) and hint (32).
+    /// Whose it is (32 bits, see [`super::place::whose`]), by which a tenant's slots of a set are
+    /// counted, and tokens (32).
     pub(super) numbers: u64,
     pub(super) generation: u32,
     pub(super) life: Life,
@@ -60,6 +61,10 @@ impl Contents {
     #[inline]
     pub(super) fn words(&self) -> [u64; 3] {
         [self.exact, self.numbers, self.life.0]
+    }
+
+    pub(super) fn whose(&self) -> u32 {
+        (self.numbers >> 32) as u32
     }
 
     pub(super) fn is_nothing(&self) -> bool {

@@ -4,7 +4,7 @@
 
 use super::life::Life;
 use super::memory::Memory;
-use super::place::{owner, tag};
+use super::place::{owner, tag, whose};
 use super::set::{Set, Stored};
 use super::slot::{Contents, Slot};
 use super::sync::{AtomicU32, Mutex, Ordering, PoisonError, spin_loop};
@@ -126,9 +126,9 @@ impl Table {
             fingerprint,
             owner: owner(key),
             exact: entry.exact,
-            numbers: u64::from(entry.hint) << 32 | u64::from(entry.tokens),
+            numbers: u64::from(whose(key.tenant)) << 32 | u64::from(entry.tokens),
             generation: generation.load(Ordering::Acquire),
-            life: Life::new(now_s, entry.long, entry.upstream, key.tenant.0),
+            life: Life::new(now_s, entry.long, entry.upstream),
         };
         let first = self.place(fingerprint) & !(WAYS - 1);
         let lock = &self.locks[first / WAYS % LOCKS];

@@ -40,7 +40,6 @@ fn entry(number: u32) -> Entry {
         upstream: UpstreamId((number % 4) as u16),
         tokens: number,
         exact: u64::from(number) << 20,
-        hint: !number,
         long: number.is_multiple_of(2),
     }
 }
@@ -344,7 +343,7 @@ fn a_commit_says_what_it_did() {
     let set = Set(&memory);
     let contents = |word: u64, now_s| slot::Contents {
         fingerprint: [word, word << 52 | 1],
-        life: Life::new(now_s, false, UpstreamId(0), 1),
+        life: Life::new(now_s, false, UpstreamId(0)),
         ..slot::Contents::NOTHING
     };
     let commit = |word, now_s: u32| {
