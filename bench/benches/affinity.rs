@@ -22,7 +22,7 @@ use edge_userspace::demo_model::{DemoModel, Options};
 use place::{Daemon, Place};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A hang guard.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ const LATER_BYTES: usize = 1000;
 const TOKENS_PER_MS: u64 = 20;
 
 fn main() -> ExitCode {
-    if place::is_edge() {
+    if bench::daemon::is_edge() {
         return edge_userspace::cli::main();
     }
     let said = |argument: &str| std::env::args().any(|said| said == argument);
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let conversations = if said("--quick") { 2 } else { 8 };
-    println!("load average {}", place::load_average());
+    println!("load average {}", bench::daemon::load_average());
     let edge = run("edge", 2, true, conversations, None);
     let no_memory = run("no_memory", 2, false, conversations, None);
     run("one_upstream", 1, true, conversations, None);
@@ -125,6 +125,13 @@ fn run(
         (turns, in_flight)
     });
     assert_eq!(turns.len(), CLIENTS * conversations * TURNS);
+    if remembers {
+        let (requests, seconds) = daemon.histogram("edge_context_look_up_seconds");
+        assert_eq!(requests, turns.len() as f64 + in_flight as f64);
+        // Two looks at the clock are in it.
+        let ns = seconds * 1e9 / requests - clock_ns();
+        figure(&format!("slots.in_edge_ns.{name}"), ns, "ns");
+    }
     let of = |wanted: fn(&Turn) -> bool| -> Vec<f64> {
         let wanted = turns.iter().filter(|turn| wanted(turn));
         wanted
@@ -147,6 +154,13 @@ fn run(
         told("failed_in_flight", in_flight as f64, "requests");
     }
     outcome
+}
+
+/// What two looks at the clock take by themselves.
+fn clock_ns() -> f64 {
+    const TIMES: u32 = 10_000;
+    let between = (0..TIMES).map(|_| Instant::now().elapsed());
+    between.sum::<Duration>().as_secs_f64() * 1e9 / f64::from(TIMES)
 }
 
 /// One client's conversations: all turns, and how many had to be asked again because their

@@ -41,7 +41,7 @@ struct Effort {
 }
 
 fn main() -> ExitCode {
-    if place::is_edge() {
+    if bench::daemon::is_edge() {
         return edge_userspace::cli::main();
     }
     let said = |argument: &str| std::env::args().any(|said| said == argument);
@@ -65,14 +65,17 @@ fn main() -> ExitCode {
         (true, false) => (1_000_000, 5),
     };
     let effort = Effort { keys, rounds };
-    println!("{keys} keys; the load was {}", place::load_average());
+    println!(
+        "{keys} keys; the load was {}",
+        bench::daemon::load_average()
+    );
 
     let null = Place::new(1, keys);
     let full = Place::new(keys, keys);
     steps(&full, effort);
     maps(&full, effort);
     daemons(&null, &full, effort);
-    println!("the load was {}", place::load_average());
+    println!("the load was {}", bench::daemon::load_average());
     ExitCode::SUCCESS
 }
 

@@ -4,6 +4,7 @@
 //! times a null baseline and trivial competitors in the same run, so that a goal that they
 //! meet too shows itself as no goal. What the benches share is here; it times nothing.
 
+pub mod daemon;
 pub mod trace;
 
 use std::path::Path;

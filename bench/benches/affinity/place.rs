@@ -1,29 +1,13 @@
 //! A directory with all that a daemon needs, and the daemon as a process. It times nothing.
 
 use super::PATIENCE;
+use bench::daemon::edge;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::fs;
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Set for the processes that are to be `edge`.
-const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
-
-/// Whether this process is to be `edge`.
-pub(crate) fn is_edge() -> bool {
-    std::env::var_os(AS_EDGE).is_some()
-}
-
-/// The system's load of the last minutes, and how many CPUs bear it.
-pub(crate) fn load_average() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: Vec<_> = text.split(' ').take(3).collect();
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{} on {cpus} CPUs", load.join(", "))
-}
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 
 /// The directory.
 pub(crate) struct Place(tempfile::TempDir);
@@ -66,7 +50,7 @@ impl Place {
         );
         write("edge.toml", &text);
         let new = "keys new --store keys.journal --name bench --audience demo --api-key-out key";
-        let output = place.edge(new).output().expect("edge keys new");
+        let output = edge(place.0.path(), new).output().expect("edge keys new");
         assert!(output.status.success(), "{output:?}");
         place
     }
@@ -84,25 +68,11 @@ impl Place {
         let text = fs::read_to_string(self.0.path().join("key")).expect("the key");
         text.trim().to_owned()
     }
-
-    /// This program as `edge`. It ends with us, however we end.
-    fn edge(&self, arguments: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(std::env::current_exe().expect("our own path"))
-            .args(arguments.split(' '))
-            .current_dir(self.0.path())
-            .env(AS_EDGE, "1")
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null());
-        command
-    }
 }
 
 /// A running daemon. Dropping it ends it.
 pub(crate) struct Daemon {
-    child: Child,
+    daemon: bench::daemon::Daemon,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
 }
@@ -110,38 +80,27 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts one and waits until it serves.
     pub(crate) fn start(place: &Place) -> Self {
-        let log = place.0.path().join("log");
-        let mut command = place.edge("run --config edge.toml");
-        command
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(&log).expect("a log"));
-        let began = Instant::now();
-        let mut child = command.spawn().expect("setpriv of util-linux");
-        loop {
-            let text = fs::read_to_string(&log).expect("the log");
-            let serving = (text.lines()).find(|line| line.contains("\"message\":\"serving\""));
-            if let Some(address) = serving.and_then(listens) {
-                return Self { child, address };
-            }
-            let ended = child.try_wait().expect("our child");
-            assert!(ended.is_none() && began.elapsed() < PATIENCE, "{text}");
-            std::thread::sleep(Duration::from_millis(1));
+        let daemon = bench::daemon::Daemon::start(place.0.path(), PATIENCE);
+        Self {
+            address: daemon.address("listen"),
+            daemon,
         }
     }
-}
 
-/// The address in the log's line.
-fn listens(line: &str) -> Option<SocketAddr> {
-    let line: serde_json::Value = serde_json::from_str(line).ok()?;
-    let listen = line["listen"]
-        .as_str()
-        .or(line["fields"]["listen"].as_str())?;
-    listen.trim_matches(['[', ']']).parse().ok()
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// How many there are of a histogram of seconds, and their sum.
+    pub(crate) fn histogram(&self, name: &str) -> (f64, f64) {
+        let mut admin =
+            TcpStream::connect(self.daemon.address("admin")).expect("the admin address");
+        (admin.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")).expect("the admin address");
+        let mut text = String::new();
+        admin.read_to_string(&mut text).expect("metrics");
+        let value = |what: &str| -> f64 {
+            let name = format!("{name}_{what} ");
+            let value = text.lines().find_map(|line| line.strip_prefix(&name));
+            value
+                .and_then(|value| value.parse().ok())
+                .expect("the metric")
+        };
+        (value("count"), value("sum"))
     }
 }

@@ -2,6 +2,7 @@
 //! process, and what can be seen of it from outside. It times nothing but the start.
 
 use aya::maps::MapInfo;
+use bench::daemon::edge;
 use edge_common::token::KeyId;
 use edge_userspace::config::{self, Config};
 use edge_userspace::keys::derive;
@@ -13,17 +14,10 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Set for the processes that are to be `edge`.
-const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
 /// Keys that are written to the store at once.
 const BATCH: u32 = 10_000;
-
-/// Whether this process is to be `edge`.
-pub(crate) fn is_edge() -> bool {
-    std::env::var_os(AS_EDGE).is_some()
-}
 
 /// A network namespace of our own, with its loopback device up.
 pub(crate) fn own_network() -> std::io::Result<()> {
@@ -36,14 +30,6 @@ pub(crate) fn own_network() -> std::io::Result<()> {
     } else {
         Err(std::io::Error::other("`ip link set lo up` failed"))
     }
-}
-
-/// The system's load of the last minutes, and how many CPUs bear it.
-pub(crate) fn load_average() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: Vec<_> = text.split(' ').take(3).collect();
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{} on {cpus} CPUs", load.join(", "))
 }
 
 /// The directory.
@@ -88,7 +74,10 @@ impl Place {
     /// `edge keys new`, to its end; the key's id.
     pub(crate) fn new_key(&self, name: &str) -> KeyId {
         let new = "keys new --store keys.journal --audience demo --json --name";
-        let output = self.edge(new).arg(name).output().expect("edge keys new");
+        let output = edge(self.0.path(), new)
+            .arg(name)
+            .output()
+            .expect("edge keys new");
         let text = String::from_utf8(output.stdout).expect("text");
         let (_, rest) = text.split_once("\"key_id\"").expect("JSON");
         let id = rest.split('"').nth(1).expect("a text");
@@ -97,29 +86,18 @@ impl Place {
 
     /// Starts `edge keys revoke`.
     pub(crate) fn revoke(&self, id: KeyId) -> Child {
-        let mut command = self.edge(&format!("keys revoke --store keys.journal {id}"));
+        let mut command = edge(
+            self.0.path(),
+            &format!("keys revoke --store keys.journal {id}"),
+        );
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("edge keys revoke")
-    }
-
-    /// This program as `edge`. It ends with us, however we end.
-    fn edge(&self, arguments: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(std::env::current_exe().expect("our own path"))
-            .args(arguments.split(' '))
-            .current_dir(self.0.path())
-            .env(AS_EDGE, "1")
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null());
-        command
     }
 }
 
 /// A running daemon. Dropping it ends it.
 pub(crate) struct Daemon {
-    child: Child,
+    daemon: bench::daemon::Daemon,
     /// From its start until it said that it serves.
     pub(crate) load: Duration,
     /// CPU time that it had used by then, in the kernel too: what `load` comes near to on a
@@ -138,31 +116,14 @@ pub(crate) struct KernelMap {
 impl Daemon {
     /// Starts one and waits until it serves; it must have `keys` keys in the kernel's map.
     pub(crate) fn start(place: &Place, keys: u32) -> Self {
-        let log = place.0.path().join("log");
-        let mut command = place.edge("run --config edge.toml");
-        command
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(&log).expect("a log"));
-        let began = Instant::now();
+        let daemon = bench::daemon::Daemon::start(place.0.path(), super::PATIENCE);
         let mut daemon = Self {
-            child: command.spawn().expect("setpriv of util-linux"),
-            load: Duration::ZERO,
+            load: daemon.load,
+            daemon,
             load_cpu_s: 0.0,
         };
-        let text = loop {
-            let text = fs::read_to_string(&log).expect("the log");
-            if text.contains("\"message\":\"serving\"") {
-                break text;
-            }
-            let ended = daemon.child.try_wait().expect("our child");
-            assert!(
-                ended.is_none() && began.elapsed() < super::PATIENCE,
-                "{text}"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        daemon.load = began.elapsed();
         daemon.load_cpu_s = daemon.cpu_s();
+        let text = &daemon.daemon.log;
         let first = text.lines().next().unwrap_or_default();
         let filled = format!("\"keys\":{keys},\"complete\":true");
         assert!(first.contains(&filled), "{text}");
@@ -188,7 +149,7 @@ impl Daemon {
 
     /// Its map of that name.
     pub(crate) fn map(&self, name: &str) -> KernelMap {
-        let folder = format!("/proc/{}/fdinfo", self.child.id());
+        let folder = format!("/proc/{}/fdinfo", self.daemon.id());
         let maps = fs::read_dir(folder)
             .expect("our child")
             .filter_map(|entry| {
@@ -204,14 +165,7 @@ impl Daemon {
     }
 
     fn read(&self, file: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("our child")
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        fs::read_to_string(format!("/proc/{}/{file}", self.daemon.id())).expect("our child")
     }
 }
 

@@ -122,11 +122,13 @@ impl Contexts {
             self.metrics.contexts.one(ContextOutcome::Unnamed);
             return None;
         };
-        let now_s = self.now_s();
+        let now = Instant::now();
+        let now_s = self.seconds(now);
         let found = chain.probe().find_map(|boundary| {
             let entry = self.slots.find(&key(owner, boundary), now_s)?;
             Some((*boundary, entry))
         });
+        self.metrics.context_look_up.observe(now.elapsed());
         self.metrics.contexts.one(match &found {
             Some((boundary, _)) if boundary.messages > 0 => ContextOutcome::Hit,
             Some(_) => ContextOutcome::Beginning,
@@ -173,8 +175,12 @@ impl Contexts {
     }
 
     fn now_s(&self) -> u32 {
+        self.seconds(Instant::now())
+    }
+
+    fn seconds(&self, now: Instant) -> u32 {
         // 136 years.
-        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
+        u32::try_from(now.duration_since(self.started).as_secs()).unwrap_or(u32::MAX)
     }
 }
 

@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn a_word_is_said_again_for_as_long_as_there_is_room() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-        let runtime = { runtime }.build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
         runtime.block_on(async {
             for (is_patient, time) in [(true, PATIENCE), (false, HASTE)] {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -92,14 +92,12 @@ mod tests {
                 let again = tcp.try_clone().unwrap();
                 let tcp = TcpStream::from_std(tcp).unwrap();
                 let mut word = Vec::new();
-                let (_, read) = tokio::join!(
-                    answer(tcp, &Decision::Refuse, b"\x16", is_patient),
-                    async {
+                let (_, read) =
+                    tokio::join!(answer(tcp, &Decision::Refuse, b"\x16", is_patient), async {
                         let read = client.read_to_end(&mut word).await;
                         client.shutdown().await.unwrap();
                         read
-                    }
-                );
+                    });
                 read.unwrap();
                 assert_eq!(word, ACCESS_DENIED);
                 let told = SockRef::from(&again).tcp_user_timeout().unwrap();

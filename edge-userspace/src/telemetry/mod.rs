@@ -57,6 +57,8 @@ pub struct Metrics {
     pub prompt_counting: Histogram,
     /// Requests by what was known of their beginning.
     pub contexts: Counters<ContextOutcome>,
+    /// Time that looking for the known beginning of one request took.
+    pub context_look_up: Histogram,
     /// Tokens of prompts that need not be counted again.
     pub context_known_tokens: Counters<()>,
     /// Warm-ups by what they did.
@@ -129,6 +131,18 @@ impl Metrics {
                 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
             ]),
             contexts: Counters::default(),
+            context_look_up: Histogram::new(&[
+                0.000_000_05,
+                0.000_000_1,
+                0.000_000_2,
+                0.000_000_5,
+                0.000_001,
+                0.000_002,
+                0.000_005,
+                0.000_01,
+                0.000_1,
+                0.001,
+            ]),
             context_known_tokens: Counters::default(),
             preheats: Counters::default(),
             hints: Counters::default(),
@@ -212,6 +226,11 @@ impl Metrics {
             "contexts",
             "Requests by what was known of their beginning",
             self.contexts.clone(),
+        );
+        r.register(
+            "context_look_up_seconds",
+            "Time that looking for the known beginning of one request took",
+            self.context_look_up.clone(),
         );
         r.register(
             "context_known_tokens",

@@ -1,0 +1,110 @@
+//! The edge as a process of its own: the bench's program again, as `edge`. It times nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set for the processes that are to be `edge`.
+const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
+
+/// Whether this process is to be `edge`.
+#[must_use]
+pub fn is_edge() -> bool {
+    std::env::var_os(AS_EDGE).is_some()
+}
+
+/// The system's load of the last minutes, and how many CPUs bear it.
+#[must_use]
+pub fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Vec<_> = text.split(' ').take(3).collect();
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{} on {cpus} CPUs", load.join(", "))
+}
+
+/// This program as `edge` in that directory. It ends with us, however we end.
+///
+/// # Panics
+/// When our own path cannot be told.
+#[must_use]
+pub fn edge(directory: &Path, arguments: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(std::env::current_exe().expect("our own path"))
+        .args(arguments.split(' '))
+        .current_dir(directory)
+        .env(AS_EDGE, "1")
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A running daemon. Dropping it ends it.
+pub struct Daemon {
+    child: Child,
+    /// What it logged until it served, lines of JSON.
+    pub log: String,
+    /// From its start until it said that it serves.
+    pub load: Duration,
+}
+
+impl Daemon {
+    /// Starts `edge.toml` of that directory and waits until it serves, `patience` at most.
+    ///
+    /// # Panics
+    /// When it does not serve.
+    #[must_use]
+    pub fn start(directory: &Path, patience: Duration) -> Self {
+        let log = directory.join("log");
+        let mut command = edge(directory, "run --config edge.toml");
+        command
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).expect("a log"));
+        let began = Instant::now();
+        let mut daemon = Self {
+            child: command.spawn().expect("setpriv of util-linux"),
+            log: String::new(),
+            load: Duration::ZERO,
+        };
+        loop {
+            let text = fs::read_to_string(&log).expect("the log");
+            if text.contains("\"message\":\"serving\"") {
+                daemon.load = began.elapsed();
+                daemon.log = text;
+                return daemon;
+            }
+            let ended = daemon.child.try_wait().expect("our child");
+            assert!(ended.is_none() && began.elapsed() < patience, "{text}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The number of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The first address that the log's line "serving" has under that name.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn address(&self, name: &str) -> std::net::SocketAddr {
+        let serving = |line: &&str| line.contains("\"message\":\"serving\"");
+        let line = self.log.lines().find(serving).expect("it serves");
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        let text = line["fields"][name].as_str().expect("an address");
+        let first = text.trim_matches(['[', ']']).split(", ").next();
+        first.expect("one").parse().expect("an address")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
