@@ -5,7 +5,7 @@ use super::clients::{self, Call};
 use super::counters::Counters;
 use super::interrupt::Interrupt;
 use super::model;
-use super::row::{Act, Client, Header, Row, Token, Version};
+use super::row::{Act, Client, Header, Row, Token, Turn, Version};
 use super::scene::Scene;
 use super::talk::Running;
 use edge_demo::{Milestone, Report, unix_ns};
@@ -71,6 +71,7 @@ pub(super) fn play(
     };
     let own = match row.act {
         Act::BeRevoked | Act::ComeBackRevoked => &scene.doomed,
+        Act::Turn(Turn::OfAnotherKey) => &scene.other,
         _ => &scene.key,
     };
     let call = Call {
@@ -91,7 +92,7 @@ pub(super) fn play(
         headers: model::headers(row.act),
         body: model::body(row.act),
         act: match row.act {
-            Act::Stream | Act::Ask | Act::BeRevoked | Act::ComeBackRevoked => "ask",
+            Act::Stream | Act::Ask | Act::Turn(_) | Act::BeRevoked | Act::ComeBackRevoked => "ask",
             Act::AskTwice => "ask-twice",
             Act::LeaveBeforeFirstByte => "leave-before-first-byte",
             Act::LeaveMidStream => "leave-mid-stream",

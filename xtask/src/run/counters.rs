@@ -20,6 +20,10 @@ pub(super) struct Counters {
     pub(super) userspace: BTreeMap<String, u64>,
     /// Connections that the daemon accepted.
     pub(super) accepted: u64,
+    /// Requests by what was known of their beginning.
+    pub(super) contexts: BTreeMap<String, u64>,
+    /// Tokens that were known and not counted again.
+    pub(super) known_tokens: u64,
 }
 
 impl Counters {
@@ -35,6 +39,8 @@ impl Counters {
             kernel: difference(&self.kernel, &earlier.kernel),
             userspace: difference(&self.userspace, &earlier.userspace),
             accepted: self.accepted - earlier.accepted,
+            contexts: difference(&self.contexts, &earlier.contexts),
+            known_tokens: self.known_tokens - earlier.known_tokens,
         }
     }
 }
@@ -84,6 +90,11 @@ impl Admin {
                     *counters.userspace.entry(reason.to_owned()).or_default() += value;
                 }
                 "edge_accepted_connections_total" => counters.accepted += value,
+                "edge_contexts_total" => {
+                    let outcome = label(labels, "outcome").context("/metrics: edge_contexts")?;
+                    *counters.contexts.entry(outcome.to_owned()).or_default() += value;
+                }
+                "edge_context_known_tokens_total" => counters.known_tokens += value,
                 _ => {}
             }
         }

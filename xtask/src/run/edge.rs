@@ -147,6 +147,12 @@ url = "http://{model}"
 
 [admin]
 address = "{admin}"
+
+[[prompt.models]]
+name = "claude-demo"
+tokenizer = "o200k_base"
+per_request = 0
+per_message = 0
 "#,
             listen = listen.join(", "),
             store = settings.store.display(),

@@ -77,6 +77,19 @@ pub(super) fn judge(row: &Row, kernel_half: bool, played: &Played) -> Outcome {
         ));
     }
 
+    if let Act::Turn(turn) = row.act {
+        let known: Vec<_> = counted.contexts.iter().collect();
+        if known != [(&turn.known().to_owned(), &1)] {
+            faults.push(format!(
+                "the edge knew {known:?} of it, expected {}",
+                turn.known()
+            ));
+        }
+        if (turn.known() == "miss") != (counted.known_tokens == 0) {
+            faults.push(format!("{} tokens were known", counted.known_tokens));
+        }
+    }
+
     let saw = tell(&played.report);
     if let Some(fault) = differs(row.sees, &played.report) {
         faults.push(fault);

@@ -1,13 +1,36 @@
 //! What the demo asks of the demo model, and what the model tells of itself.
 
-use super::row::Act;
+use super::row::{Act, Turn};
 use anyhow::Context as _;
 
 /// The request's body.
 pub(super) fn body(act: Act) -> String {
+    if let Act::Turn(turn) = act {
+        return conversation(turn);
+    }
     let stream = !matches!(act, Act::Ask);
     format!(
         r#"{{"model":"claude-demo","max_tokens":16,"stream":{stream},"messages":[{{"role":"user","content":"Say something."}}]}}"#
+    )
+}
+
+/// A conversation about one text, with the answer that the demo model gave.
+fn conversation(turn: Turn) -> String {
+    let message = |role: &str, text: &str| format!(r#"{{"role":"{role}","content":"{text}"}}"#);
+    let first = message("user", "How does a packet reach a program?");
+    let messages = match turn {
+        Turn::First => first,
+        Turn::Next | Turn::OfAnotherKey => [
+            first,
+            message("assistant", "the 🦀 "),
+            message("user", "And how does it come back?"),
+        ]
+        .join(","),
+        Turn::Other => message("user", "What is a socket?"),
+    };
+    format!(
+        r#"{{"model":"claude-demo","max_tokens":16,"stream":true,"system":"{}","messages":[{messages}]}}"#,
+        "You explain networks to people who build them. ".repeat(20)
     )
 }
 

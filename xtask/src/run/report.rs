@@ -2,7 +2,7 @@
 
 use super::act::{Played, Skipped};
 use super::judge::Outcome;
-use super::row::Row;
+use super::row::{Act, Row};
 use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -108,6 +108,16 @@ impl Report {
                 ),
             ))?;
         }
+        if let Act::Turn(turn) = row.act {
+            print(&self.paint(
+                DIM,
+                &format!(
+                    "      {}: {} tokens of it were known and not counted again",
+                    turn.known(),
+                    played.counted.known_tokens
+                ),
+            ))?;
+        }
         for fault in &outcome.faults {
             print(&self.paint(RED, &format!("      not as expected: {fault}")))?;
         }
@@ -173,6 +183,8 @@ impl Report {
                 "kernel": played.counted.kernel,
                 "userspace": played.counted.userspace,
                 "accepted_connections": played.counted.accepted,
+                "contexts": played.counted.contexts,
+                "known_tokens": played.counted.known_tokens,
             },
             "as_expected": outcome.faults.is_empty(),
             "faults": outcome.faults,

@@ -126,8 +126,44 @@ pub(super) enum Act {
     BeRevoked,
     /// Comes back with the key that was revoked.
     ComeBackRevoked,
+    /// Holds a conversation.
+    Turn(Turn),
     /// Speaks no TLS.
     NotTls,
+}
+
+/// Which part of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its first request.
+    First,
+    /// The one after the answer.
+    Next,
+    /// The first one of another conversation with the same system prompt.
+    Other,
+    /// The same bytes as `Next`, with another key.
+    OfAnotherKey,
+}
+
+impl Turn {
+    /// What the table says of it.
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::First => "first turn",
+            Self::Next => "next turn",
+            Self::Other => "other question, same system",
+            Self::OfAnotherKey => "same next turn, another key",
+        }
+    }
+
+    /// What the edge must know of its beginning (`edge_contexts`).
+    pub(super) const fn known(self) -> &'static str {
+        match self {
+            Self::First | Self::OfAnotherKey => "miss",
+            Self::Next => "hit",
+            Self::Other => "beginning",
+        }
+    }
 }
 
 /// What the client must see.
@@ -237,6 +273,7 @@ impl Row {
             Act::CancelStream => words.push("cancels mid-stream"),
             Act::BeRevoked => words.push("key revoked mid-stream"),
             Act::ComeBackRevoked => words.push("of the revoked key"),
+            Act::Turn(turn) => words.push(turn.describe()),
             _ => {}
         }
         words.join(", ")

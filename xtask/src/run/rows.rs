@@ -1,6 +1,6 @@
 //! The table of the demo: every row, in order.
 
-use super::row::{Act, Client, Header, Row, Sees, Token, Version};
+use super::row::{Act, Client, Header, Row, Sees, Token, Turn, Version};
 
 /// A good request over HTTP/1.1 and IPv4 with a classic hello; rows differ from it.
 const PLAIN: Row = Row {
@@ -55,6 +55,10 @@ pub(super) fn sections() -> Vec<(&'static str, Vec<Row>)> {
         (
             "Requests that are wrong inside a good connection",
             wrong_requests(),
+        ),
+        (
+            "A conversation: what the edge knows of its beginning",
+            conversation(),
         ),
         (
             "Clients that leave, and how soon the model notices",
@@ -222,6 +226,16 @@ fn wrong_requests() -> Vec<Row> {
             ..PLAIN
         },
     ]
+}
+
+fn conversation() -> Vec<Row> {
+    [Turn::First, Turn::Next, Turn::Other, Turn::OfAnotherKey]
+        .map(|turn| Row {
+            act: Act::Turn(turn),
+            h2: true,
+            ..PLAIN
+        })
+        .into()
 }
 
 fn leaving() -> Vec<Row> {
