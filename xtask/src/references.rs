@@ -4,8 +4,9 @@
 //! nothing of the system changes: a Python environment, npm packages, the rank files out of
 //! a crate, and the texts that `bench/corpora/fetch.py` brings.
 
+use crate::packages::{Packages, demand};
 use crate::{cargo, ui};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,28 +25,9 @@ const RANKS: [&str; 2] = ["cl100k_base.tiktoken", "o200k_base.tiktoken"];
 /// # Errors
 /// What could not be brought, and by which command.
 pub(crate) fn install() -> anyhow::Result<()> {
-    let folder = folder()?;
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    if let Err(why) = python(&folder) {
-        ui::step(&format!(
-            "Python packages into {} ({why})",
-            folder.display()
-        ));
-        let venv = folder.join("venv");
-        demand(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
-        let mut command = Command::new(venv.join("bin/python"));
-        command.args(pip).args(["install", "--requirement"]);
-        demand(command.arg(list("requirements.txt")))?;
-    }
-    if let Err(why) = npm(&folder) {
-        ui::step(&format!("npm packages into {} ({why})", folder.display()));
-        let npm = folder.join("npm");
-        std::fs::create_dir_all(&npm)?;
-        std::fs::copy(list("package.json"), npm.join("package.json"))?;
-        let quiet = ["install", "--no-audit", "--no-fund", "--ignore-scripts"];
-        demand(Command::new("npm").args(quiet).current_dir(&npm))?;
-    }
+    let packages = packages()?;
+    packages.install()?;
+    let folder = packages.folder;
     let assets = cargo::sources("tiktoken-rs")?.join("assets");
     std::fs::create_dir_all(folder.join("ranks"))?;
     for name in RANKS {
@@ -76,62 +58,14 @@ fn claude(folder: &Path) -> anyhow::Result<()> {
 
 /// What is there; or what is not.
 pub(crate) fn found() -> Result<String, String> {
-    let folder = folder().map_err(|error| error.to_string())?;
-    let python = python(&folder)?;
-    let npm = npm(&folder)?;
+    let packages = packages().map_err(|error| error.to_string())?;
+    let found = packages.found()?;
     for name in RANKS {
-        if !folder.join("ranks").join(name).exists() {
-            return Err(format!("no {name} in {}", folder.display()));
+        if !packages.folder.join("ranks").join(name).exists() {
+            return Err(format!("no {name} in {}", packages.folder.display()));
         }
     }
-    Ok(format!("{python}, {npm}"))
-}
-
-/// The Python packages, if all are there as the list says.
-fn python(folder: &Path) -> Result<String, String> {
-    let path = list("requirements.txt");
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let wanted: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.split_once("=="))
-        .collect();
-    let script = "import sys, importlib.metadata as m\n\
-        for name in sys.argv[1:]: print(m.version(name))";
-    let names = wanted.iter().map(|(name, _)| name);
-    let output = Command::new(folder.join("venv/bin/python"))
-        .args(["-c", script])
-        .args(names)
-        .output()
-        .map_err(|_| format!("no Python environment in {}", folder.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let found: Vec<_> = said.lines().collect();
-    for (index, (name, version)) in wanted.iter().enumerate() {
-        if found.get(index) != Some(version) {
-            return Err(format!("{name} {version} is not installed for Python"));
-        }
-    }
-    let all: Vec<_> = wanted.iter().map(|(n, v)| format!("{n} {v}")).collect();
-    Ok(all.join(", "))
-}
-
-/// The npm packages, if all are there as the list says.
-fn npm(folder: &Path) -> Result<String, String> {
-    let read = |path: &Path| -> Result<serde_json::Value, String> {
-        let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let wanted = read(&list("package.json"))?;
-    let wanted = wanted["dependencies"].as_object();
-    let mut all = Vec::new();
-    for (name, version) in wanted.into_iter().flatten() {
-        let path = folder.join("npm/node_modules").join(name);
-        let package = read(&path.join("package.json"))?;
-        if package["version"] != *version {
-            return Err(format!("{name} is not {version}"));
-        }
-        all.push(format!("{name} {}", version.as_str().unwrap_or_default()));
-    }
-    Ok(all.join(", "))
+    Ok(found)
 }
 
 /// The texts.
@@ -147,23 +81,15 @@ fn corpora() -> anyhow::Result<()> {
     demand(&mut fetch)
 }
 
-fn folder() -> anyhow::Result<PathBuf> {
-    Ok(match std::env::var_os("EDGE_REFERENCES") {
+fn packages() -> anyhow::Result<Packages> {
+    let folder: PathBuf = match std::env::var_os("EDGE_REFERENCES") {
         Some(folder) => folder.into(),
         None => cargo::metadata()?.target_directory.join("references"),
+    };
+    let lists = crate::workspace().join(LISTS);
+    Ok(Packages {
+        folder,
+        requirements: lists.join("requirements.txt"),
+        package: lists.join("package.json"),
     })
-}
-
-fn list(name: &str) -> PathBuf {
-    crate::workspace().join(LISTS).join(name)
-}
-
-fn demand(command: &mut Command) -> anyhow::Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("{:?}", command.get_program()))?;
-    if !status.success() {
-        bail!("{command:?}: {status}");
-    }
-    Ok(())
 }

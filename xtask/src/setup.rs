@@ -4,6 +4,7 @@
 //! cargo. A second run finds everything there and is done in a second.
 
 use crate::cargo;
+use crate::clients;
 use crate::references;
 use crate::tool::{CI_TOOLS, Source, TOOLS};
 use crate::ui::{self, Tone, paint};
@@ -23,9 +24,10 @@ exits 1 while any is missing. It changes nothing that is there already.
 
 Examples:
   sudo -E cargo xtask setup
-  sudo -E cargo xtask setup --ci    also cargo-deny, the linter for the XDP program, and
-                                    the tokenizers and texts that counts are compared with
-  cargo xtask setup --references    those last alone, as any user: into the build directory")]
+  sudo -E cargo xtask setup --ci    also cargo-deny, the linter for the XDP program, the SDKs,
+                                    and the tokenizers and texts that counts are compared with
+  cargo xtask setup --references    those last alone, as any user: into the build directory
+  cargo xtask setup --clients       the SDKs alone, likewise")]
 pub(crate) struct Args {
     /// Also what `cargo xtask ci` alone needs.
     #[arg(long)]
@@ -34,12 +36,21 @@ pub(crate) struct Args {
     /// Only the tokenizers and texts that token counts are compared with.
     #[arg(long, conflicts_with = "ci")]
     references: bool,
+
+    /// Only the official SDKs that the tests run.
+    #[arg(long, conflicts_with = "ci")]
+    clients: bool,
 }
 
 /// Installs or tells.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.references {
-        references::install()?;
+    if args.references || args.clients {
+        if args.references {
+            references::install()?;
+        }
+        if args.clients {
+            clients::install()?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let search = Search::from_env();
@@ -52,6 +63,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if args.ci {
         crates()?;
         references::install()?;
+        clients::install()?;
     }
     bpffs()?;
     let found = Search::from_env().examine();
@@ -99,6 +111,11 @@ fn tell(search: &Search, ci: bool) -> anyhow::Result<ExitCode> {
             "{missing} reference tokenizers: {why}\n    {}",
             references::FIX
         );
+    }
+    if let (true, Err(why)) = (ci, clients::found()) {
+        complete = false;
+        let missing = paint(Tone::Bad, "missing:");
+        println!("{missing} SDKs: {why}\n    {}", clients::FIX);
     }
     if complete {
         println!("{} everything is here", paint(Tone::Good, "ready:"));

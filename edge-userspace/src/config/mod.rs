@@ -185,7 +185,7 @@ pub struct Legacy {
 /// `[api]`: what requests must look like.
 #[derive(Clone, Debug)]
 pub struct Api {
-    /// Accepted values of `anthropic-version`. Default `["2023-06-01"]`.
+    /// Accepted values of `anthropic-version`. Default `["2023-06-01", "2026-10-21"]`.
     pub versions: Vec<String>,
     /// Largest request body. Default 32 MiB.
     pub max_body_bytes: u64,

@@ -191,7 +191,7 @@ fields! {
         "How long that is at first; then one request tries, and each time it fails the time doubles.";
     "upstream.eject_at_most": Kind::Duration(ms(100), s(86_400)), Value("\"1m\""),
         "The longest it becomes.";
-    "api.versions": Texts, Value("[\"2023-06-01\"]"),
+    "api.versions": Texts, Value("[\"2023-06-01\", \"2026-10-21\"]"),
         "Accepted values of `anthropic-version`.";
     "api.max_body_bytes": Integer(1024, 1_073_741_824), Value("33554432"),
         "Largest request body; a larger one is a 413.";

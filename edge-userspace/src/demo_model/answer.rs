@@ -1,44 +1,99 @@
 //! What is answered to which request.
 
-use super::echo::echo;
+use super::ask::{number, script, text};
+use super::echo::{echo, sha256};
+use super::ledger::Outcome;
 use super::play::Play;
-use super::script::{self, Script, Shape};
+use super::script::Shape;
 use super::server::Model;
+use super::socket::Ending;
 use super::stats::{self, Stats};
-use super::{Fault, MAX_TOKENS, kv_cache, tokens};
+use super::{Fault, kv_cache, tokens};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Answers one request. An error closes the connection without an answer.
 pub(super) async fn answer(
     request: Request<Incoming>,
+    ending: Ending,
     model: &Model,
     stats: &Stats,
 ) -> io::Result<Response<Play>> {
-    let Model { options, .. } = model;
-    let mut counted = stats.begin();
+    let counted = stats.begin();
     let (head, body) = request.into_parts();
-    if head.uri.path() == "/demo/stats" {
-        // Looking on does not count.
-        let mut figures = json!(stats.figures());
-        figures["active"] = json!(stats.figures().active - 1);
-        return Ok(whole(StatusCode::OK, &figures, counted));
+    // Looking on does not count.
+    match head.uri.path() {
+        "/demo/stats" => {
+            let mut figures = json!(stats.figures());
+            figures["active"] = json!(stats.figures().active - 1);
+            return Ok(whole(StatusCode::OK, &figures, counted));
+        }
+        "/demo/ledger" => {
+            let accounts = json!(stats.ledger().accounts());
+            return Ok(whole(StatusCode::OK, &accounts, counted));
+        }
+        _ => {}
     }
-    let fault = text(&head.headers, "x-demo-error").and_then(Fault::parse);
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => return Err(io::Error::other(error)),
     };
+    let mut response = respond_to(&head, &body, ending, model, counted).await?;
+    let headers = response.headers_mut();
+    if text(&head.headers, "x-demo-hash").is_some()
+        && let Ok(hash) = HeaderValue::try_from(sha256(&body))
+    {
+        headers.insert(HeaderName::from_static("x-demo-body-sha256"), hash);
+    }
+    if let Some(more) = text(&head.headers, "x-demo-headers") {
+        add(headers, more);
+    }
+    Ok(response)
+}
+
+/// Headers out of a JSON object. Those that cannot be are left out.
+fn add(headers: &mut HeaderMap, more: &str) {
+    let more: BTreeMap<String, String> = serde_json::from_str(more).unwrap_or_default();
+    for (name, value) in more {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+async fn respond_to(
+    head: &Parts,
+    body: &Bytes,
+    ending: Ending,
+    model: &Model,
+    mut counted: stats::Request,
+) -> io::Result<Response<Play>> {
+    let Model { options, .. } = model;
+    let shape = match (&head.method, head.uri.path()) {
+        (&Method::POST, "/v1/messages") => Some(Shape::Messages),
+        (&Method::POST, "/v1/chat/completions") => Some(Shape::ChatCompletions),
+        _ => None,
+    };
+    let mut attempt = 1;
+    if let (Some(_), Some(account)) = (shape, text(&head.headers, "x-demo-account")) {
+        attempt = counted.put_to(account);
+    }
+    let fault = text(&head.headers, "x-demo-error")
+        .and_then(Fault::parse)
+        .filter(|_| {
+            number(&head.headers, "x-demo-error-times").is_none_or(|times| attempt <= times)
+        });
     match fault {
         Some(Fault::CloseBeforeHead) => {
-            counted.finish();
+            counted.finish(Outcome::Failed);
             return Err(io::Error::other("closed on request"));
         }
         Some(Fault::Hang) => std::future::pending::<()>().await,
@@ -49,140 +104,81 @@ pub(super) async fn answer(
         .map_or(options.first_token, Duration::from_millis);
     if text(&head.headers, "x-demo-echo").is_some() {
         tokio::time::sleep(first_token).await;
-        return Ok(whole(StatusCode::OK, &echo(&head, &body), counted));
+        return Ok(whole(StatusCode::OK, &echo(head, body), counted));
     }
-    match (&head.method, head.uri.path()) {
-        (&Method::GET, "/v1/models") => Ok(whole(StatusCode::OK, &models(), counted)),
-        (&Method::POST, "/v1/messages/count_tokens") => {
-            let count = tokens::count(&body, options.vocabulary.as_ref());
-            let count = json!({ "input_tokens": count });
-            Ok(whole(StatusCode::OK, &count, counted))
-        }
-        (&Method::POST, "/v1/messages") => {
-            message(
-                &head.headers,
-                &body,
-                model,
-                Shape::Messages,
-                fault,
-                first_token,
-                counted,
-            )
-            .await
-        }
-        (&Method::POST, "/v1/chat/completions") => {
-            let shape = Shape::ChatCompletions;
-            message(
-                &head.headers,
-                &body,
-                model,
+    match (shape, &head.method, head.uri.path()) {
+        (Some(shape), ..) => {
+            let asked = Asked {
+                headers: &head.headers,
+                body,
                 shape,
                 fault,
                 first_token,
-                counted,
-            )
-            .await
+            };
+            message(asked, model, ending, counted).await
+        }
+        (_, &Method::GET, "/v1/models") => Ok(whole(StatusCode::OK, &models(), counted)),
+        (_, &Method::POST, "/v1/messages/count_tokens") => {
+            let count = tokens::count(body, options.vocabulary.as_ref());
+            let count = json!({ "input_tokens": count });
+            Ok(whole(StatusCode::OK, &count, counted))
         }
         _ => Ok(failed(StatusCode::NOT_FOUND, counted)),
     }
 }
 
-async fn message(
-    headers: &HeaderMap,
-    body: &Bytes,
-    model: &Model,
+/// A message or a completion that is asked for.
+struct Asked<'a> {
+    headers: &'a HeaderMap,
+    body: &'a Bytes,
     shape: Shape,
     fault: Option<Fault>,
     first_token: Duration,
-    counted: stats::Request,
+}
+
+async fn message(
+    asked: Asked<'_>,
+    model: &Model,
+    ending: Ending,
+    mut counted: stats::Request,
 ) -> io::Result<Response<Play>> {
     let Model { options, kv_cache } = model;
-    let Ok(asked) = serde_json::from_slice::<Value>(body) else {
+    let Asked { headers, body, .. } = asked;
+    let Ok(said) = serde_json::from_slice::<Value>(body) else {
         return Ok(failed(StatusCode::BAD_REQUEST, counted));
     };
+    let mut script = script(headers, &said, asked.shape, asked.fault, options);
     let vocabulary = options.vocabulary.as_ref();
-    let input_tokens = tokens::count(body, vocabulary);
-    let segments = kv_cache::segments(&asked, input_tokens, vocabulary);
+    script.input_tokens = tokens::count(body, vocabulary);
+    let segments = kv_cache::segments(&said, script.input_tokens, vocabulary);
     let read = kv_cache.read(&segments, tokio::time::Instant::now());
-    counted.read(input_tokens, read.cached);
-    let inter_token =
-        number(headers, "x-demo-inter-token-ms").map_or(options.inter_token, Duration::from_millis);
-    let max_tokens = asked["max_tokens"].as_u64();
-    let tokens = (number(headers, "x-demo-tokens").or(max_tokens))
-        .unwrap_or(options.tokens)
-        .min(MAX_TOKENS);
-    let script = Script {
-        shape,
-        model: asked["model"].as_str().unwrap_or("claude-demo").to_owned(),
-        input_tokens,
-        cached: kv_cache.is_on().then_some((read.cached, read.created)),
-        tokens,
-        beginning: text(headers, "x-demo-begin").map(str::to_owned),
-        stop_reason: if max_tokens.is_some_and(|max| max <= tokens) {
-            "max_tokens"
-        } else {
-            "end_turn"
-        },
-        inter_token,
-        chunk_bytes: number(headers, "x-demo-chunk-bytes").map(|bytes: usize| bytes.max(1)),
-        fault,
+    counted.read(script.input_tokens, read.cached);
+    script.cached = match text(headers, "x-demo-usage") {
+        Some("cache") => Some((script.input_tokens / 2, script.input_tokens / 4)),
+        _ => kv_cache.is_on().then_some((read.cached, read.created)),
     };
-    tokio::time::sleep_until(read.at + first_token).await;
-    if asked["stream"] == true {
-        let mut response = Response::new(Play::events(script, counted));
+    tokio::time::sleep_until(read.at + asked.first_token).await;
+    if said["stream"] == true {
+        let mut response = Response::new(Play::events(script, ending, counted));
         let events = HeaderValue::from_static("text/event-stream; charset=utf-8");
         (response.headers_mut()).insert(header::CONTENT_TYPE, events);
         own_headers(response.headers_mut());
         return Ok(response);
     }
-    let between = u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX);
-    tokio::time::sleep(inter_token.saturating_mul(between)).await;
-    let answer = whole_answer(&script);
-    let half = matches!(
-        fault,
-        Some(Fault::CloseBetweenEvents | Fault::CloseMidEvent)
-    );
-    if half {
+    let between = u32::try_from(script.tokens.saturating_sub(1)).unwrap_or(u32::MAX);
+    tokio::time::sleep(script.inter_token.saturating_mul(between)).await;
+    let answer = script.whole();
+    if asked.fault.is_some_and(Fault::closes) {
+        let resets = asked.fault.is_some_and(Fault::resets).then_some(ending);
         return Ok(respond(
             StatusCode::OK,
-            Play::half(answer.to_string(), counted),
+            Play::half(answer.to_string(), resets, counted),
         ));
     }
-    Ok(whole(StatusCode::OK, &answer, counted))
-}
-
-fn whole_answer(script: &Script) -> Value {
-    let text = script.text();
-    match script.shape {
-        Shape::Messages => json!({
-            "id": "msg_demo",
-            "type": "message",
-            "role": "assistant",
-            "model": script.model,
-            "content": [{ "type": "text", "text": text }],
-            "stop_reason": script.stop_reason,
-            "stop_sequence": null,
-            "usage": script::with(script.input_usage(), "output_tokens", script.tokens),
-        }),
-        Shape::ChatCompletions => json!({
-            "id": "chatcmpl_demo",
-            "object": "chat.completion",
-            "model": script.model,
-            "choices": [{
-                "index": 0,
-                "message": { "role": "assistant", "content": text },
-                "finish_reason": "stop",
-            }],
-            "usage": {
-                "prompt_tokens": script.input_tokens,
-                "completion_tokens": script.tokens,
-                "total_tokens": script.input_tokens + script.tokens,
-                "prompt_tokens_details": {
-                    "cached_tokens": script.cached.map_or(0, |(read, _)| read),
-                },
-            },
-        }),
+    if counted.has_account() {
+        counted.made(script.all_output_tokens());
     }
+    Ok(whole(StatusCode::OK, &answer, counted))
 }
 
 fn models() -> Value {
@@ -192,6 +188,7 @@ fn models() -> Value {
             "id": "claude-demo",
             "display_name": "Demo model",
             "created_at": "2026-01-01T00:00:00Z",
+            "lifecycle": "active",
         }],
         "has_more": false,
         "first_id": "claude-demo",
@@ -202,6 +199,7 @@ fn models() -> Value {
 fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {
     let kind = match status.as_u16() {
         401 => "authentication_error",
+        402 => "billing_error",
         403 => "permission_error",
         404 => "not_found_error",
         413 => "request_too_large",
@@ -215,7 +213,8 @@ fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {
         "type": "error",
         "error": { "type": kind, "message": "Failed on request" },
     });
-    let mut response = whole(status, &error, counted);
+    let body = Play::whole(error.to_string(), Outcome::Failed, counted);
+    let mut response = respond(status, body);
     if status == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -233,7 +232,10 @@ fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {
 }
 
 fn whole(status: StatusCode, body: &Value, counted: stats::Request) -> Response<Play> {
-    respond(status, Play::whole(body.to_string(), counted))
+    respond(
+        status,
+        Play::whole(body.to_string(), Outcome::Finished, counted),
+    )
 }
 
 fn respond(status: StatusCode, body: Play) -> Response<Play> {
@@ -250,12 +252,4 @@ fn own_headers(headers: &mut HeaderMap) {
         HeaderName::from_static("request-id"),
         HeaderValue::from_static("req_demo"),
     );
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
-fn number<T: FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
-    text(headers, name)?.parse().ok()
 }

@@ -26,6 +26,7 @@ pub(super) fn echo(head: &Parts, body: &[u8]) -> Value {
     })
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// In hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }

@@ -11,26 +11,39 @@
 //! | `x-demo-first-token-ms: N` | waits that long before the first byte |
 //! | `x-demo-inter-token-ms: N` | waits that long before each further token |
 //! | `x-demo-chunk-bytes: N` | writes an event stream in chunks of that size, whatever they split |
+//! | `x-demo-blocks: …` | answers with these blocks, out of `thinking,text,tool`; else a thought where thinking is enabled, a text, and a call where `tool_choice` demands one that no `tool_result` has answered |
+//! | `x-demo-usage: …` | says its usage so: `null`, `absent`, `strings`, `huge`, `twice`, `cumulative`, `cache`, `cache-null` |
+//! | `x-demo-headers: JSON` | puts the headers of that object on the answer |
+//! | `x-demo-hash: 1` | says the SHA-256 of the body that it received in `x-demo-body-sha256` |
 //! | `x-demo-echo: 1` | answers with what it received: see [`echo`] |
 //! | `x-demo-error: …` | fails in that way: see [`Fault`] |
+//! | `x-demo-fault-at: N` | at that event, the first being 0, instead of the middle one |
+//! | `x-demo-error-times: N` | only for the first N requests of the account |
+//! | `x-demo-account: NAME` | books what came of it in that account |
 //!
 //! `GET /demo/stats` tells how many requests it has, and when it last noticed that a client
-//! had left. It counts prompts by a vocabulary when it is given one ([`Options::vocabulary`]),
-//! else one token for every four bytes of the request's body, begun ones included. With a
+//! had left; `GET /demo/ledger` what was made for each account ([`Ledger`]). It counts prompts
+//! and answers by a vocabulary when it is given one ([`Options::vocabulary`]), else one token
+//! for every four bytes of the request's body, begun ones included, and one for every piece
+//! of an answer. With a
 //! simulated KV cache ([`Options::kv_cache_tokens`]) and a rate of reading
 //! ([`Options::prefill_tokens_per_ms`]) a prompt whose beginning it has answers sooner.
 
 mod answer;
+mod ask;
 mod echo;
 mod fault;
 mod kv_cache;
+mod ledger;
 mod play;
 mod script;
 mod server;
+mod socket;
 mod stats;
 mod tokens;
 
 pub use fault::Fault;
+pub use ledger::{Account, Ledger, Taken};
 pub use server::{DemoModel, Error, run};
 pub use stats::Stats;
 
@@ -60,7 +73,8 @@ pub struct Options {
     /// Tokens of prompts that it reads in a millisecond, one prompt after the other, besides
     /// `first_token`; what is cached takes no time. 0: nothing does.
     pub prefill_tokens_per_ms: u64,
-    /// By which it counts prompts; none: by their bytes.
+    /// By which it counts prompts and answers; none: by the bytes of the ones and the pieces of
+    /// the others. Of an answer each block counts for itself.
     pub vocabulary: Option<Vocabulary>,
 }
 

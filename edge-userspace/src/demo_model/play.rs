@@ -1,7 +1,9 @@
 //! An answer on its way: piece by piece, at its pace, with its faults.
 
 use super::Fault;
+use super::ledger::Outcome;
 use super::script::Script;
+use super::socket::Ending;
 use super::stats;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
@@ -21,10 +23,10 @@ pub(super) struct Play {
 
 enum Kind {
     /// All at once; `None` when it has been given.
-    Whole(Option<Bytes>),
-    /// Half of so many bytes, then the connection closes.
-    Half(Option<Bytes>, u64, Break),
-    Events(Events),
+    Whole(Option<Bytes>, Outcome),
+    /// Half of so many bytes, then the connection closes, or is reset.
+    Half(Option<Bytes>, u64, Break, Option<Ending>),
+    Events(Box<Events>),
 }
 
 struct Events {
@@ -33,39 +35,47 @@ struct Events {
     next_at: Instant,
     timer: Option<Pin<Box<Sleep>>>,
     end: Break,
+    ending: Ending,
     /// Made and not yet given, when chunks are cut.
     left: BytesMut,
 }
 
 impl Play {
-    pub(super) fn whole(body: impl Into<Bytes>, request: stats::Request) -> Self {
+    /// That, which makes the request's end such a one.
+    pub(super) fn whole(body: impl Into<Bytes>, outcome: Outcome, request: stats::Request) -> Self {
         Self {
-            kind: Kind::Whole(Some(body.into())),
+            kind: Kind::Whole(Some(body.into()), outcome),
             request,
         }
     }
 
     /// Says its full length and breaks off after half.
-    pub(super) fn half(body: impl Into<Bytes>, request: stats::Request) -> Self {
+    pub(super) fn half(
+        body: impl Into<Bytes>,
+        resets: Option<Ending>,
+        request: stats::Request,
+    ) -> Self {
         let body = body.into();
         let length = body.len() as u64;
+        let half = Some(body.slice(..body.len() / 2));
         Self {
-            kind: Kind::Half(Some(body.slice(..body.len() / 2)), length, Break::default()),
+            kind: Kind::Half(half, length, Break::default(), resets),
             request,
         }
     }
 
-    pub(super) fn events(script: Script, request: stats::Request) -> Self {
+    pub(super) fn events(script: Script, ending: Ending, request: stats::Request) -> Self {
         let events = Events {
             script,
             next: 0,
             next_at: Instant::now(),
             timer: None,
             end: Break::default(),
+            ending,
             left: BytesMut::new(),
         };
         Self {
-            kind: Kind::Events(events),
+            kind: Kind::Events(Box::new(events)),
             request,
         }
     }
@@ -95,20 +105,29 @@ impl Events {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<String>>> {
         let (n, script) = (self.next, &self.script);
+        let fault = script.fault.filter(|_| n >= script.fault_at());
+        let past = n - script.fault_at().min(n);
+        match fault {
+            Some(Fault::TruncatedChunk) if past > 0 => return Poll::Pending,
+            Some(fault) if past >= u64::from(fault.is_mid_event()) => {
+                if fault.hangs() {
+                    return Poll::Pending;
+                }
+                if fault.closes() && fault != Fault::TruncatedChunk {
+                    let error = ready!(self.end.poll(cx));
+                    if fault.resets() {
+                        self.ending.resets();
+                    }
+                    return Poll::Ready(Some(Err(error)));
+                }
+                if fault == Fault::ErrorEventMidStream && past > 0 {
+                    return Poll::Ready(None);
+                }
+            }
+            _ => {}
+        }
         if n >= script.len() {
             return Poll::Ready(None);
-        }
-        let strikes = |at: u64| n == script.middle() + at;
-        match script.fault {
-            Some(Fault::CloseBetweenEvents) if strikes(0) => {
-                return self.end.poll(cx).map(|error| Some(Err(error)));
-            }
-            Some(Fault::CloseMidEvent) if strikes(1) => {
-                return self.end.poll(cx).map(|error| Some(Err(error)));
-            }
-            Some(Fault::HangBetweenEvents) if strikes(0) => return Poll::Pending,
-            Some(Fault::HangMidEvent) if strikes(1) => return Poll::Pending,
-            _ => {}
         }
         if !script.inter_token.is_zero() && n > 0 {
             let at = self.next_at;
@@ -119,16 +138,39 @@ impl Events {
             ready!(timer.as_mut().poll(cx));
         }
         let mut event = script.event(n);
-        let mid_event = matches!(
-            script.fault,
-            Some(Fault::CloseMidEvent | Fault::HangMidEvent)
-        );
-        if mid_event && strikes(0) {
-            event.truncate(event.find("data: ").unwrap_or(0) + 12);
+        match fault {
+            Some(fault) if fault.is_mid_event() && past == 0 => {
+                event.truncate(event.find("data: ").unwrap_or(0) + 12);
+            }
+            Some(Fault::TruncatedChunk) => self.ending.cuts(),
+            _ => {}
         }
         self.next_at = Instant::now() + script.inter_token;
         self.next += 1;
         Poll::Ready(Some(Ok(event)))
+    }
+}
+
+impl Events {
+    /// What its end makes of the request, if this is its end.
+    fn outcome(&self) -> Outcome {
+        match self.script.fault {
+            Some(Fault::ErrorEvent) => Outcome::Failed,
+            Some(Fault::ErrorEventMidStream) if self.script.fault_at() == 0 => Outcome::Failed,
+            Some(Fault::ErrorEventMidStream) => Outcome::Broken,
+            Some(fault) if fault.closes() => Outcome::Broken,
+            _ => Outcome::Finished,
+        }
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        if let Kind::Events(events) = &self.kind
+            && self.request.has_account()
+        {
+            self.request.made(events.script.output_tokens(events.next));
+        }
     }
 }
 
@@ -154,135 +196,49 @@ impl Body for Play {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
-        let (chunk, last) = match &mut this.kind {
-            Kind::Whole(body) => (body.take().map(Ok), true),
-            Kind::Half(half, _, end) => match half.take() {
-                Some(half) => (Some(Ok(half)), false),
-                None => (Some(Err(ready!(end.poll(cx)))), true),
+        let (chunk, end) = match &mut this.kind {
+            Kind::Whole(body, outcome) => (body.take().map(Ok), Some(*outcome)),
+            Kind::Half(half, _, end, resets) => match half.take() {
+                Some(half) => (Some(Ok(half)), None),
+                None => {
+                    let error = ready!(end.poll(cx));
+                    if let Some(ending) = resets {
+                        ending.resets();
+                    }
+                    (Some(Err(error)), Some(Outcome::Broken))
+                }
             },
             Kind::Events(events) => {
                 let chunk = ready!(events.poll_chunk(cx));
-                let over = !matches!(chunk, Some(Ok(_)));
-                (chunk, over)
+                let is_cut = events.script.fault == Some(Fault::TruncatedChunk)
+                    && events.next > events.script.fault_at();
+                let is_over = is_cut || !matches!(chunk, Some(Ok(_)));
+                (chunk, is_over.then(|| events.outcome()))
             }
         };
         if let Some(Ok(chunk)) = &chunk {
             this.request.gave(chunk.len());
         }
-        if last {
-            this.request.finish();
+        if let Some(end) = end {
+            this.request.finish(end);
         }
         Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.kind, Kind::Whole(None))
+        matches!(self.kind, Kind::Whole(None, _))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(body) => {
+            Kind::Whole(body, _) => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
-            Kind::Half(_, length, _) => SizeHint::with_exact(*length),
+            Kind::Half(_, length, ..) => SizeHint::with_exact(*length),
             Kind::Events(_) => SizeHint::default(),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::demo_model::script::Shape;
-    use http_body_util::BodyExt as _;
-
-    fn script(tokens: u64) -> Script {
-        Script {
-            shape: Shape::Messages,
-            model: "claude-demo".to_owned(),
-            input_tokens: 7,
-            cached: None,
-            tokens,
-            beginning: None,
-            stop_reason: "end_turn",
-            inter_token: Duration::ZERO,
-            chunk_bytes: None,
-            fault: None,
-        }
-    }
-
-    async fn played(script: Script) -> Result<Vec<u8>, Vec<u8>> {
-        let mut play = Play::events(script, stats::Stats::default().begin());
-        let mut bytes = Vec::new();
-        while let Some(frame) = play.frame().await {
-            match frame {
-                Ok(frame) => bytes.extend_from_slice(&frame.into_data().unwrap()),
-                Err(_) => return Err(bytes),
-            }
-        }
-        Ok(bytes)
-    }
-
-    #[tokio::test]
-    async fn the_events_are_the_apis_in_its_order() {
-        let stream = String::from_utf8(played(script(3)).await.unwrap()).unwrap();
-        let names: Vec<_> = (stream.lines())
-            .filter_map(|line| line.strip_prefix("event: "))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "message_start",
-                "content_block_start",
-                "ping",
-                "content_block_delta",
-                "content_block_delta",
-                "content_block_delta",
-                "content_block_stop",
-                "message_delta",
-                "message_stop"
-            ]
-        );
-        let data = (stream.lines()).filter_map(|line| line.strip_prefix("data: "));
-        let data: Vec<serde_json::Value> = data
-            .map(|data| serde_json::from_str(data).unwrap())
-            .collect();
-        for (name, data) in names.iter().zip(&data) {
-            assert_eq!(data["type"], **name);
-        }
-        let told: String = (data.iter())
-            .filter_map(|data| data["delta"]["text"].as_str())
-            .collect();
-        assert_eq!(told, script(3).text());
-        assert_eq!(data[7]["usage"]["output_tokens"], 3);
-    }
-
-    #[tokio::test]
-    async fn chunks_change_nothing_but_where_it_is_cut() {
-        let whole = played(script(40)).await.unwrap();
-        for chunk_bytes in [1, 7, 1000, 1 << 20] {
-            let cut = Script {
-                chunk_bytes: Some(chunk_bytes),
-                ..script(40)
-            };
-            assert_eq!(played(cut).await.unwrap(), whole, "{chunk_bytes}");
-        }
-    }
-
-    #[tokio::test]
-    async fn faults_strike_in_the_middle() {
-        let whole = played(script(40)).await.unwrap();
-        for (fault, between_events) in [
-            (Fault::CloseBetweenEvents, true),
-            (Fault::CloseMidEvent, false),
-        ] {
-            let script = Script {
-                fault: Some(fault),
-                ..script(40)
-            };
-            let begun = played(script).await.unwrap_err();
-            assert!(begun.len() > 1000 && whole.starts_with(&begun));
-            assert_eq!(begun.ends_with(b"\n\n"), between_events, "{fault:?}");
-        }
-    }
-}
+mod tests;

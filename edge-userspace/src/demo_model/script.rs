@@ -1,7 +1,15 @@
 //! The answer's text and its events.
 
+mod chat;
+mod messages;
+mod usage;
+
+pub(super) use usage::Said;
+
 use super::Fault;
+use crate::tokens::{Counter, Vocabulary};
 use std::time::Duration;
+use usage::Usage;
 
 /// Words of one, two, three and four bytes a character, so that chunks can split them.
 const WORDS: [&str; 16] = [
@@ -23,6 +31,22 @@ pub(super) enum Shape {
     ChatCompletions,
 }
 
+/// What a part of an answer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Thinking,
+    Text,
+    Tool(Tool),
+}
+
+/// A call of one of the request's tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    /// Its input, a JSON object.
+    pub(super) input: serde_json::Value,
+}
+
 /// What an event stream consists of and how fast it comes.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
@@ -32,39 +56,34 @@ pub(super) struct Script {
     /// Of them, those that were read from a cache and those that were written to it; none
     /// without one.
     pub(super) cached: Option<(u64, u64)>,
+    /// Pieces in which the answer is told, all parts together.
     pub(super) tokens: u64,
-    /// What the first token is, if not always the same.
+    /// What the first piece of text is, if not always the same.
     pub(super) beginning: Option<String>,
+    /// Its parts, one at least. Chat Completions tell only the last one.
+    pub(super) parts: Vec<Kind>,
+    /// Answers to one request, of Chat Completions.
+    pub(super) choices: u64,
+    /// Whether Chat Completions end with the usage.
+    pub(super) tells_usage: bool,
+    pub(super) said: Said,
     pub(super) stop_reason: &'static str,
     pub(super) inter_token: Duration,
     pub(super) chunk_bytes: Option<usize>,
     pub(super) fault: Option<Fault>,
+    /// The event at which the fault strikes; none: the one in the middle.
+    pub(super) fault_at: Option<u64>,
+    /// By which the answer is counted; none: by its pieces.
+    pub(super) vocabulary: Option<Vocabulary>,
 }
-
-/// Events before the first token and after the last, in the Messages API's order.
-const BEFORE: u64 = 3;
-const AFTER: u64 = 3;
 
 impl Script {
     /// Number of events.
     pub(super) fn len(&self) -> u64 {
         match self.shape {
-            Shape::Messages => BEFORE + self.tokens + AFTER,
-            Shape::ChatCompletions => self.tokens + 2,
+            Shape::Messages => self.messages_len(),
+            Shape::ChatCompletions => self.chat_len(),
         }
-    }
-
-    /// The `n`th token.
-    fn token(&self, n: u64) -> &str {
-        match &self.beginning {
-            Some(beginning) if n == 0 => beginning,
-            _ => token(n),
-        }
-    }
-
-    /// All of them.
-    pub(super) fn text(&self) -> String {
-        (0..self.tokens).map(|n| self.token(n)).collect()
     }
 
     /// The `n`th event as it goes over the wire.
@@ -75,98 +94,118 @@ impl Script {
         }
     }
 
-    /// What was counted of the prompt, as the Messages API says it: what a cache had to do
-    /// with is not among `input_tokens`.
-    pub(super) fn input_usage(&self) -> serde_json::Value {
-        match self.cached {
-            None => serde_json::json!({ "input_tokens": self.input_tokens }),
-            Some((read, created)) => serde_json::json!({
-                "input_tokens": self.input_tokens.saturating_sub(read + created),
-                "cache_read_input_tokens": read,
-                "cache_creation_input_tokens": created,
-            }),
+    /// The whole answer as one JSON text.
+    pub(super) fn whole(&self) -> serde_json::Value {
+        match self.shape {
+            Shape::Messages => self.messages_whole(),
+            Shape::ChatCompletions => self.chat_whole(),
         }
     }
 
-    fn messages_event(&self, n: u64) -> String {
-        if n == 0 && self.fault == Some(Fault::ErrorEvent) {
-            return event(
-                "error",
-                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            );
-        }
-        let Self {
-            model,
-            tokens,
-            stop_reason,
-            ..
-        } = self;
-        let after_tokens = n.checked_sub(BEFORE + tokens);
-        match (n, after_tokens) {
-            (0, _) => event(
-                "message_start",
-                &format!(
-                    r#"{{"type":"message_start","message":{{"id":"msg_demo","type":"message","role":"assistant","content":[],"model":{},"stop_reason":null,"stop_sequence":null,"usage":{}}}}}"#,
-                    json(model),
-                    with(self.input_usage(), "output_tokens", 1),
-                ),
-            ),
-            (1, _) => event(
-                "content_block_start",
-                r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
-            ),
-            (2, _) => event("ping", r#"{"type": "ping"}"#),
-            (_, Some(0)) => event(
-                "content_block_stop",
-                r#"{"type":"content_block_stop","index":0}"#,
-            ),
-            (_, Some(1)) => event(
-                "message_delta",
-                &format!(
-                    r#"{{"type":"message_delta","delta":{{"stop_reason":"{stop_reason}","stop_sequence":null}},"usage":{{"output_tokens":{tokens}}}}}"#
-                ),
-            ),
-            (_, Some(_)) => event("message_stop", r#"{"type":"message_stop"}"#),
-            (n, None) => event(
-                "content_block_delta",
-                &format!(
-                    r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{}}}}}"#,
-                    json(self.token(n - BEFORE))
-                ),
-            ),
-        }
-    }
-
-    fn chat_event(&self, n: u64) -> String {
-        let chunk = |delta: &str, finish: &str| {
-            format!(
-                "data: {{\"id\":\"chatcmpl_demo\",\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n",
-                json(&self.model)
-            )
+    /// Tokens of what the first `events` events tell.
+    pub(super) fn output_tokens(&self, events: u64) -> u64 {
+        let pieces = match self.shape {
+            Shape::Messages => self.messages_pieces(events),
+            Shape::ChatCompletions => self.chat_pieces(events),
         };
-        match n.checked_sub(self.tokens) {
-            None => chunk(&format!(r#"{{"content":{}}}"#, json(self.token(n))), "null"),
-            Some(0) => chunk("{}", r#""stop""#),
-            Some(_) => "data: [DONE]\n\n".to_owned(),
+        let Some(vocabulary) = &self.vocabulary else {
+            return pieces.iter().sum();
+        };
+        let mut counter = Counter::new(vocabulary);
+        // Of Chat Completions each choice tells the same part.
+        let last = self.parts.len() - 1;
+        let told = pieces.iter().enumerate();
+        told.map(|(part, pieces)| counter.count(self.told(part.min(last), *pieces).as_bytes()))
+            .sum()
+    }
+
+    /// Tokens of all of it.
+    pub(super) fn all_output_tokens(&self) -> u64 {
+        self.output_tokens(self.len())
+    }
+
+    /// Where a fault strikes, in events.
+    pub(super) fn fault_at(&self) -> u64 {
+        match (self.fault_at, self.fault) {
+            (Some(at), _) => at,
+            (None, Some(Fault::ErrorEvent)) => 0,
+            (None, _) => self.len() / 2,
         }
     }
 
-    /// Where the middle is, in events, for faults that strike there.
-    pub(super) fn middle(&self) -> u64 {
-        self.len() / 2
+    /// What usage is said to be.
+    fn usage(&self) -> Usage {
+        Usage {
+            said: self.said,
+            input_tokens: self.input_tokens,
+            cached: self.cached,
+        }
+    }
+
+    /// In how many pieces a part is told: equal shares, the last one takes the rest.
+    fn pieces(&self, part: usize) -> u64 {
+        let count = self.parts.len().max(1) as u64;
+        match part + 1 == self.parts.len() {
+            true => self.tokens - self.tokens / count * (count - 1),
+            false => self.tokens / count,
+        }
+    }
+
+    /// One piece of a part.
+    fn piece(&self, part: usize, n: u64) -> String {
+        match self.parts.get(part) {
+            Some(Kind::Tool(tool)) => cut(&tool.input.to_string(), self.pieces(part), n),
+            Some(Kind::Text) if n == 0 => match &self.beginning {
+                Some(beginning) => beginning.clone(),
+                None => token(0).to_owned(),
+            },
+            _ => token(n).to_owned(),
+        }
+    }
+
+    /// The first pieces of a part.
+    fn told(&self, part: usize, pieces: u64) -> String {
+        (0..pieces).map(|n| self.piece(part, n)).collect()
+    }
+
+    /// All of a part.
+    fn text(&self, part: usize) -> String {
+        self.told(part, self.pieces(part))
+    }
+
+    /// All that the last part says.
+    #[cfg(test)]
+    pub(super) fn last_text(&self) -> String {
+        self.text(self.parts.len() - 1)
     }
 }
 
-/// An object with one more number.
-pub(super) fn with(mut object: serde_json::Value, name: &str, number: u64) -> serde_json::Value {
-    object[name] = number.into();
-    object
-}
-
-fn event(name: &str, data: &str) -> String {
-    format!("event: {name}\ndata: {data}\n\n")
+/// The `n`th of `pieces` equal parts of a text; characters stay whole.
+fn cut(text: &str, pieces: u64, n: u64) -> String {
+    let boundary = |n: u64| {
+        let at = text.len() as u64 * n / pieces.max(1);
+        let at = usize::try_from(at).unwrap_or(text.len());
+        (at..text.len())
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(text.len())
+    };
+    text[boundary(n)..boundary(n + 1)].to_owned()
 }
 
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_text_are_the_text_and_never_half_a_character() {
+        let text = r#"{"city":"São Paulo 🦀","n":7}"#;
+        for pieces in [1, 2, 3, 7, 40, 1000] {
+            let told: String = (0..pieces).map(|n| cut(text, pieces, n)).collect();
+            assert_eq!(told, text, "{pieces}");
+        }
+    }
 }

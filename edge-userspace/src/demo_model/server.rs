@@ -2,6 +2,7 @@
 
 use super::answer::answer;
 use super::kv_cache::KvCache;
+use super::socket::{Ending, Socket};
 use super::{Options, Stats};
 use crate::config::{Identity, IdentityError};
 use hyper::server::conn::http1;
@@ -194,20 +195,27 @@ async fn connection(tcp: TcpStream, tls: Option<TlsAcceptor>, model: Arc<Model>,
     if tcp.set_nodelay(true).is_err() {
         return;
     }
+    let ending = Ending::default();
+    let tcp = Socket::new(tcp, ending.clone());
     match tls {
         Some(tls) => {
             if let Ok(tls) = tls.accept(tcp).await {
-                http(tls, model, stats).await;
+                http(tls, ending, model, stats).await;
             }
         }
-        None => http(tcp, model, stats).await,
+        None => http(tcp, ending, model, stats).await,
     }
 }
 
-async fn http(io: impl AsyncRead + AsyncWrite + Unpin, model: Arc<Model>, stats: Stats) {
+async fn http(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    ending: Ending,
+    model: Arc<Model>,
+    stats: Stats,
+) {
     let service = service_fn(move |request| {
-        let (model, stats) = (Arc::clone(&model), stats.clone());
-        async move { answer(request, &model, &stats).await }
+        let (model, stats, ending) = (Arc::clone(&model), stats.clone(), ending.clone());
+        async move { answer(request, ending, &model, &stats).await }
     });
     let served = http1::Builder::new().serve_connection(TokioIo::new(io), service);
     // Ends with an error whenever a client leaves or a fault was asked for.

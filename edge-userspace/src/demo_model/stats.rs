@@ -1,5 +1,6 @@
 //! What the demo model counts.
 
+use super::ledger::{Ledger, Outcome};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ struct Cells {
     body_bytes: AtomicU64,
     prompt_tokens: AtomicU64,
     cached_tokens: AtomicU64,
+    ledger: Ledger,
 }
 
 /// The counters at one moment, as `/demo/stats` shows them.
@@ -46,7 +48,10 @@ pub struct Figures {
 #[derive(Debug)]
 pub(super) struct Request {
     stats: Stats,
-    finished: bool,
+    outcome: Outcome,
+    account: Option<String>,
+    input_tokens: u64,
+    output_tokens: u64,
 }
 
 impl Stats {
@@ -66,6 +71,12 @@ impl Stats {
         }
     }
 
+    /// What was made for whom.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.0.ledger
+    }
+
     pub(super) fn connection(&self) {
         self.0.connections.fetch_add(1, Ordering::AcqRel);
     }
@@ -75,12 +86,31 @@ impl Stats {
         self.0.active.fetch_add(1, Ordering::AcqRel);
         Request {
             stats: self.clone(),
-            finished: false,
+            outcome: Outcome::Cancelled,
+            account: None,
+            input_tokens: 0,
+            output_tokens: 0,
         }
     }
 }
 
 impl Request {
+    /// Puts it to an account; tells which of the account's requests it is, from 1 on.
+    pub(super) fn put_to(&mut self, account: &str) -> u64 {
+        self.account = Some(account.to_owned());
+        self.stats.ledger().begin(account)
+    }
+
+    /// Whether its tokens are booked.
+    pub(super) fn has_account(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// Its answer, as far as it was handed over, has so many tokens.
+    pub(super) fn made(&mut self, output_tokens: u64) {
+        self.output_tokens = output_tokens;
+    }
+
     /// So many bytes of its answer are handed to the connection.
     pub(super) fn gave(&self, bytes: usize) {
         let given = &self.stats.0.body_bytes;
@@ -88,22 +118,27 @@ impl Request {
     }
 
     /// Its prompt has so many tokens, and so many of them were cached.
-    pub(super) fn read(&self, tokens: u64, cached: u64) {
+    pub(super) fn read(&mut self, tokens: u64, cached: u64) {
+        self.input_tokens = tokens;
         let cells = &self.stats.0;
         cells.prompt_tokens.fetch_add(tokens, Ordering::AcqRel);
         cells.cached_tokens.fetch_add(cached, Ordering::AcqRel);
     }
 
-    /// Its answer has been handed over whole, or was to break off.
-    pub(super) fn finish(&mut self) {
-        self.finished = true;
+    /// Its answer has been handed over whole, or as much of it as was to be.
+    pub(super) fn finish(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
         let cells = &self.stats.0;
-        if !self.finished {
+        if let Some(account) = &self.account {
+            let (input, output) = (self.input_tokens, self.output_tokens);
+            cells.ledger.end(account, self.outcome, input, output);
+        }
+        if self.outcome == Outcome::Cancelled {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let now_ns = now.map_or(0, |now| now.as_nanos());
             let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);

@@ -3,6 +3,7 @@
 
 use super::{Check, State};
 use crate::cargo;
+use crate::clients;
 use crate::references;
 use crate::tool::{CI_TOOLS, OPTIONAL_TOOLS, TOOLS, Tool};
 use edge_ebpf_builder::{Missing, Prebuilt, Search, Sources};
@@ -15,7 +16,16 @@ pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
     checks.push(prebuilt());
     checks.extend(CI_TOOLS.iter().chain(&OPTIONAL_TOOLS).map(optional));
     checks.push(reference_tokenizers());
+    checks.push(sdks());
     Ok(checks)
+}
+
+fn sdks() -> Check {
+    const NAME: &str = "official SDKs";
+    match clients::found() {
+        Ok(found) => Check::good(NAME, found),
+        Err(why) => Check::optional(NAME, format!("{why}; {}", clients::PURPOSE), clients::FIX),
+    }
 }
 
 fn reference_tokenizers() -> Check {
