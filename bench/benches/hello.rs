@@ -84,6 +84,7 @@ fn keys() -> Snapshot {
             alpn_only: false,
             rates: Default::default(),
             max_prompt_tokens: None,
+            allowance: None,
             revoked: false,
         })
     }));

@@ -2,8 +2,9 @@
 //!
 //! packet → [`kernel`] → connection → [`listener`] (hello again, in full) → [`charges`]
 //! (token used up, rates) → [`session`] (who is bound to this connection) → [`api`] (what is
-//! asked) → [`context`] (where this conversation was before) → [`upstream`] (where it goes) →
-//! [`relay`] (bytes untouched) → [`telemetry`].
+//! asked) → [`context`] (where this conversation was before) → [`usage`] (reserved) →
+//! [`upstream`] (where it goes) → [`relay`] (bytes untouched) → [`usage`] again (settled) →
+//! [`telemetry`].
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
@@ -27,6 +28,7 @@ pub mod secret;
 pub mod session;
 pub mod telemetry;
 pub mod upstream;
+pub mod usage;
 
 /// Token counts: a package of its own, which needs nothing of the daemon.
 pub use edge_tokens as tokens;

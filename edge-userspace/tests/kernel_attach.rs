@@ -117,6 +117,7 @@ fn record(text: &[u8]) -> KeyRecord {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         revoked: false,
     }
 }

@@ -188,6 +188,7 @@ fn key(number: u32) -> StoredKey {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         created_at_s: bench::NOW_S,
         revoked_at_s: None,
     }

@@ -57,6 +57,8 @@ kinds! {
     unsupported_encoding = UNSUPPORTED_MEDIA_TYPE "invalid_request_error" retry false,
     /// 429: too many, for the moment.
     rate_limit = TOO_MANY_REQUESTS "rate_limit_error" retry true,
+    /// 429: used up for longer than a try later could wait.
+    used_up = TOO_MANY_REQUESTS "rate_limit_error" retry false,
     /// 500: the edge or the upstream failed.
     api = INTERNAL_SERVER_ERROR "api_error" retry true,
     /// 504: the upstream did not answer in time.
@@ -108,7 +110,7 @@ impl ApiError {
             HeaderValue::from_static("application/json"),
         );
         headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
-        if self.kind == OVERLOADED || self.kind == RATE_LIMIT {
+        if self.retry && (self.kind == OVERLOADED || self.kind == RATE_LIMIT) {
             // Short: the official TypeScript SDK sleeps it in full.
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -167,5 +169,9 @@ mod tests {
         assert_eq!(limited.headers()["retry-after"], "1");
         assert_eq!(limited.headers()[X_SHOULD_RETRY], "true");
         assert!(!response.headers().contains_key("retry-after"));
+        let used_up = ApiError::used_up("").response(&id);
+        assert_eq!(used_up.status(), 429);
+        assert_eq!(used_up.headers()[X_SHOULD_RETRY], "false");
+        assert!(!used_up.headers().contains_key("retry-after"));
     }
 }

@@ -11,6 +11,7 @@ mod context;
 pub mod error;
 mod headers;
 pub mod layer;
+mod quota;
 mod read_off;
 mod request_id;
 mod route;
@@ -28,6 +29,7 @@ use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Fault, Picked, Sender, Upload, Upstreams};
+use crate::usage::{Ledger, Settlement};
 use admit::{Admitted, Announced, Refused};
 use bytes::Bytes;
 use context::{About, ToLearn, Told};
@@ -36,6 +38,7 @@ use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
+use quota::Sending;
 use read_off::read_off;
 use seen::Seen;
 use std::cell::RefCell;
@@ -53,6 +56,7 @@ pub struct Api {
     /// None: conversations are not remembered.
     contexts: Option<Arc<Contexts>>,
     prompts: Arc<Prompts>,
+    ledger: Arc<Ledger>,
     counters: Rc<Counters>,
     /// Those that the counters were made for.
     models_before: RefCell<Arc<Models>>,
@@ -68,7 +72,7 @@ enum Plan {
     /// The upstream does.
     Forward,
     /// The prompt is read and counted first.
-    Count(Announced),
+    Count(Announced, Settlement),
 }
 
 impl Api {
@@ -79,6 +83,7 @@ impl Api {
         upstreams: Arc<Upstreams>,
         prompts: Arc<Prompts>,
         contexts: Option<Arc<Contexts>>,
+        ledger: Arc<Ledger>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -88,6 +93,7 @@ impl Api {
             settings,
             sender: Rc::new(Sender::new(upstreams, &metrics)),
             contexts,
+            ledger,
             ids: RequestIds::new(),
             metrics,
             log: Bounded::new(LOG_LINES_PER_SECOND),
@@ -137,12 +143,13 @@ impl Api {
                 // It asks for no model's work, so any upstream may answer it.
                 let picked = self.sender.pick(None, None, 0, 0);
                 let learn = ToLearn::default();
-                let sent = self.forward(stream, request, upload, &id, learn, picked);
+                let settlement = Settlement::none();
+                let sent = self.forward(stream, request, upload, &id, learn, picked, settlement);
                 sent.await
                     .unwrap_or_else(|error| whole(error.response(id.text())))
             }
-            Ok(Plan::Count(announced)) => {
-                let asked = self.counted(stream, request, route, announced, &id);
+            Ok(Plan::Count(announced, settlement)) => {
+                let asked = self.counted(stream, request, route, announced, settlement, &id);
                 // In a box: most of a connection's requests wait in the upstream's part.
                 let (answered, told) = Box::pin(asked).await;
                 count = told;
@@ -162,6 +169,7 @@ impl Api {
             *response.body_mut() = ResponseBody::Whole(None);
         }
         headers::tell_count(response.headers_mut(), count);
+        self.tell_limits(session, &mut response);
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
         self.metrics
             .requests
@@ -243,12 +251,14 @@ impl Api {
                     ))
                 })?;
                 let about = About::of(self.contexts.as_ref(), session, route, seen);
-                Plan::Count(Announced {
+                let announced = Announced {
                     shape,
                     encoding: seen.encoding,
                     fingerprint,
                     about,
-                })
+                };
+                // Last: what is refused for what it is is charged nothing.
+                Plan::Count(announced, self.let_in(session)?)
             }
             None => Plan::Forward,
         })
@@ -261,6 +271,7 @@ impl Api {
         request: Request<Incoming>,
         route: Route,
         announced: Announced,
+        mut settlement: Settlement,
         id: &RequestId,
     ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
         let (head, mut body) = request.into_parts();
@@ -291,6 +302,9 @@ impl Api {
         if route == Route::CountTokens {
             return (admit::counted(&counted).map(whole), count);
         }
+        if let Err(error) = self.reserve(&session, &mut settlement, &counted) {
+            return (Err(error), count);
+        }
         let (body, upload) = RequestBody::whole(pieces, held);
         let request = Request::from_parts(head, body);
         let mut learn = ToLearn {
@@ -301,7 +315,8 @@ impl Api {
             learn.turn = Some(Told::new(turn, &counted.prefixes, about));
         }
         let picked = self.pick(&counted.model, counted.count.tokens, &learn);
-        let sent = self.forward(stream, request, Some(upload), id, learn, picked);
+        let upload = Some(upload);
+        let sent = self.forward(stream, request, upload, id, learn, picked, settlement);
         (sent.await, count)
     }
 
@@ -313,6 +328,10 @@ impl Api {
         self.sender.pick(model, affinity, prefix_tokens, tokens)
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of it is one request's, and put together nowhere else"
+    )]
     async fn forward(
         &self,
         stream: Stream,
@@ -321,6 +340,7 @@ impl Api {
         id: &RequestId,
         learn: ToLearn,
         picked: Option<Picked>,
+        settlement: Settlement,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let picked = picked.ok_or_else(|| {
             ApiError::not_found("No upstream of this node serves the request's model")
@@ -334,14 +354,21 @@ impl Api {
 
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
+        let sending = Sending::new(settlement, upload.as_deref());
         let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();
         let answered = answered.map_err(ended)?;
-        let answered = answered.map_err(|error| self.failed(&error, id))?;
-        let (head, answer) = answered.into_parts();
+        let (head, answer) = match answered {
+            Ok(answered) => answered.into_parts(),
+            Err(error) => {
+                sending.failed(&error);
+                return Err(self.failed(&error, id));
+            }
+        };
+        let settlement = sending.answered(head.status);
         self.metrics.first_byte.observe(begun.elapsed());
-        Ok(self.relay(head, answer, stream, id, learn))
+        Ok(self.relay(head, answer, stream, id, learn, settlement))
     }
 
     fn relay(
@@ -351,6 +378,7 @@ impl Api {
         stream: Stream,
         id: &RequestId,
         learn: ToLearn,
+        settlement: Settlement,
     ) -> Response<ResponseBody> {
         let mut headers = head.headers;
         upstream::strip_hop_by_hop(&mut headers);
@@ -367,6 +395,7 @@ impl Api {
             idle_timeout,
             reading,
             stream,
+            settlement,
             id.text().clone(),
             Arc::clone(&self.metrics),
         );

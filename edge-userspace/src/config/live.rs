@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// The fields that change while the daemon runs.
-pub const LIVE: [&str; 9] = [
+pub const LIVE: [&str; 18] = [
     "keys.window_back",
     "keys.window_ahead",
     "keys.connections_per_second",
@@ -14,6 +14,15 @@ pub const LIVE: [&str; 9] = [
     "legacy.burst",
     "prompt.max_tokens",
     "prompt.models",
+    "quotas.requests_per_minute",
+    "quotas.input_tokens_per_minute",
+    "quotas.output_tokens_per_minute",
+    "quotas.concurrent_requests",
+    "quotas.tokens_per_day",
+    "quotas.reserve_output_percent",
+    "quotas.default_max_tokens",
+    "quotas.reserve_each_choice",
+    "quotas.burst_tokens",
 ];
 
 /// Every field's value at one reading, defaults among them.

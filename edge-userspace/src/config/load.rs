@@ -84,6 +84,7 @@ impl Loader<'_, '_> {
             choice: self.choice(),
             api: self.api(),
             prompt: self.prompt(),
+            quotas: self.quotas(),
             context: self.context(),
             admin: self.admin(),
             log: self.log(),

@@ -14,6 +14,7 @@ mod models;
 mod problem;
 mod prompt;
 mod proxy_protocol;
+mod quotas;
 mod read;
 pub mod schema;
 mod upstreams;
@@ -28,6 +29,7 @@ pub use models::{Framing, Model, Models, Name, Tokenizer};
 pub use problem::{Error, Problem};
 pub use prompt::Prompt;
 pub use proxy_protocol::ProxyProtocol;
+pub use quotas::Quotas;
 pub use upstreams::{Choice, Credential, MAX_UPSTREAMS, SecretSource, Upstream};
 
 use edge_common::policy::{Answer, Window};
@@ -59,6 +61,8 @@ pub struct Config {
     pub api: Api,
     /// `[prompt]`
     pub prompt: Prompt,
+    /// `[quotas]`
+    pub quotas: Quotas,
     /// `[context]`
     pub context: Context,
     /// `[admin]`

@@ -211,6 +211,26 @@ fields! {
         "File in which the daemon keeps what it has learnt of models whose tokenizer is not published.";
     "prompt.calibrated_models": Integer(1, 4096), Value("64"),
         "Models that are learnt apart; for another one, the one that no upstream has answered for longest is forgotten.";
+    "quotas.requests_per_minute": Integer(0, 1_000_000_000_000), Value("0"),
+        "Requests a minute of one key; beyond them they get a 429. 0: no limit. A key may have its own, of this and of the four below: `edge keys limit`. See [usage.md](usage.md). Changes while the daemon runs.";
+    "quotas.input_tokens_per_minute": Integer(0, 1_000_000_000_000), Value("0"),
+        "Tokens of prompts a minute of one key. 0: no limit. Changes while the daemon runs.";
+    "quotas.output_tokens_per_minute": Integer(0, 1_000_000_000_000), Value("0"),
+        "Tokens of answers a minute of one key. 0: no limit. Changes while the daemon runs.";
+    "quotas.concurrent_requests": Integer(0, 1_000_000_000_000), Value("0"),
+        "Requests of one key that run at a time. 0: no limit. Changes while the daemon runs.";
+    "quotas.tokens_per_day": Integer(0, 1_000_000_000_000), Value("0"),
+        "Tokens of prompts and answers a UTC day of one key: a hard cap, which ends running streams. 0: no limit. Changes while the daemon runs.";
+    "quotas.reserve_output_percent": Integer(0, 100), Value("10"),
+        "How much of the most that a request asks for (`max_tokens`) is reserved for its answer before it is sent on, per cent; what an answer makes beyond it is charged as it comes. Changes while the daemon runs.";
+    "quotas.default_max_tokens": Integer(0, 1_000_000_000), Value("4096"),
+        "What counts as asked for when a request does not say. Changes while the daemon runs.";
+    "quotas.reserve_each_choice": Boolean, Value("true"),
+        "Whether a request for `n` choices reserves for each of them. Changes while the daemon runs.";
+    "quotas.burst_tokens": Integer(0, 1_000_000_000_000), Value("1000000"),
+        "Tokens in five minutes beyond which a key's use is a burst, which is said in the log and counted. 0: nothing is one. Changes while the daemon runs.";
+    "quotas.usage_file": Path, Computed("none: counted anew with each start"),
+        "File in which the daemon keeps what keys have used.";
     "context.enabled": Boolean, Value("true"),
         "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
     "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),

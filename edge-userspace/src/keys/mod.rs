@@ -10,6 +10,7 @@ pub mod watch;
 
 pub use table::{Edit, Keyring, Refused, Snapshot};
 
+use crate::config::Name;
 use crate::secret::KeyHash;
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
@@ -39,6 +40,8 @@ pub struct KeyRecord {
     /// Most tokens of one prompt. None: as the configuration says for all keys; 0: no limit of
     /// its own.
     pub max_prompt_tokens: Option<u64>,
+    /// How much it may use, and of what. None: as the configuration says, and all models.
+    pub allowance: Option<Box<Allowance>>,
     /// Revoked keys stay, so that refusals can say why.
     pub revoked: bool,
 }
@@ -50,6 +53,113 @@ pub struct Rates {
     pub connections_per_second: Option<u32>,
     /// Connections a second, beyond which they are refused.
     pub connections_per_second_hard: Option<u32>,
+}
+
+/// How much a key may use, and of what. Most keys have none of their own, so records have it in
+/// a box.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// How much.
+    pub quotas: Quotas,
+    /// Which models; empty: all.
+    pub models: Box<[Name]>,
+}
+
+impl Allowance {
+    /// In its box; none when it says nothing.
+    #[must_use]
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+
+    /// Of a record.
+    #[must_use]
+    pub fn of(allowance: &Option<Box<Self>>) -> Self {
+        allowance.as_deref().cloned().unwrap_or_default()
+    }
+}
+
+/// How much a key may use. None: as the configuration says for all keys; 0: no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Quotas {
+    /// Requests a minute.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens of prompts a minute.
+    pub input_tokens_per_minute: Option<u64>,
+    /// Tokens of answers a minute.
+    pub output_tokens_per_minute: Option<u64>,
+    /// Requests that run at a time.
+    pub concurrent_requests: Option<u64>,
+    /// Tokens of prompts and answers a UTC day.
+    pub tokens_per_day: Option<u64>,
+}
+
+impl Quotas {
+    /// The largest that can be said.
+    pub const MOST: u64 = 1_000_000_000_000;
+    /// Their names, in the order of [`Quotas::values`].
+    pub const NAMES: [&str; 5] = [
+        "requests_per_minute",
+        "input_tokens_per_minute",
+        "output_tokens_per_minute",
+        "concurrent_requests",
+        "tokens_per_day",
+    ];
+
+    /// All of them.
+    #[must_use]
+    pub const fn values(&self) -> [Option<u64>; 5] {
+        [
+            self.requests_per_minute,
+            self.input_tokens_per_minute,
+            self.output_tokens_per_minute,
+            self.concurrent_requests,
+            self.tokens_per_day,
+        ]
+    }
+
+    /// From all of them.
+    #[must_use]
+    pub const fn of(values: [Option<u64>; 5]) -> Self {
+        let [
+            requests_per_minute,
+            input_tokens_per_minute,
+            output_tokens_per_minute,
+            concurrent_requests,
+            tokens_per_day,
+        ] = values;
+        Self {
+            requests_per_minute,
+            input_tokens_per_minute,
+            output_tokens_per_minute,
+            concurrent_requests,
+            tokens_per_day,
+        }
+    }
+
+    /// These, and from `others` those that these leave to the configuration.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        let (own, others) = (self.values(), others.values());
+        Self::of(std::array::from_fn(|at| own[at].or(others[at])))
+    }
+}
+
+impl KeyRecord {
+    /// How much the key may use, where that is not as for all keys.
+    #[must_use]
+    pub fn quotas(&self) -> Quotas {
+        let allowance = self.allowance.as_deref();
+        allowance.map_or_else(Quotas::default, |allowance| allowance.quotas)
+    }
+
+    /// Whether the key may use that model.
+    #[must_use]
+    pub fn allows_model(&self, model: &[u8]) -> bool {
+        let allowance = self.allowance.as_deref();
+        let models = allowance.map_or(&[][..], |allowance| &allowance.models);
+        models.is_empty() || models.iter().any(|name| name.matches(model))
+    }
 }
 
 impl Rates {

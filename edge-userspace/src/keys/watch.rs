@@ -331,6 +331,7 @@ mod tests {
             alpn_only: false,
             rates: Default::default(),
             max_prompt_tokens: None,
+            allowance: None,
             created_at_s: 0,
             revoked_at_s: None,
         }

@@ -32,6 +32,7 @@ use crate::prompt::Prompts;
 use crate::session::{Keeper, Limits, Sessions};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
 use crate::upstream::{UpstreamError, Upstreams};
+use crate::usage::Ledger;
 use edge_common::policy::Reason;
 use std::io;
 use std::net::SocketAddr;
@@ -82,6 +83,7 @@ pub struct Shared {
     settings: Arc<Settings>,
     upstreams: Arc<Upstreams>,
     prompts: Arc<Prompts>,
+    ledger: Arc<Ledger>,
     contexts: Option<Arc<Contexts>>,
     tls: tls::Tls,
     agreement: OnceLock<Arc<Agreement>>,
@@ -134,6 +136,7 @@ impl Shared {
             upstreams,
             contexts,
             prompts: Arc::new(Prompts::new(&config.prompt)),
+            ledger: Ledger::new(&config.quotas, &keyring, &metrics),
             tls: tls::Tls::new(&config.tls, &metrics)?,
             agreement: OnceLock::new(),
             open_connections: AtomicUsize::new(0),
@@ -149,6 +152,12 @@ impl Shared {
     #[must_use]
     pub fn prompts(&self) -> &Arc<Prompts> {
         &self.prompts
+    }
+
+    /// What keys have used, and may use.
+    #[must_use]
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     /// What is remembered of conversations, if anything is.
@@ -221,6 +230,7 @@ pub async fn serve(
         Arc::clone(&shared.upstreams),
         Arc::clone(&shared.prompts),
         shared.contexts.clone(),
+        Arc::clone(&shared.ledger),
         Arc::clone(&shared.metrics),
     );
     let limits = Limits {

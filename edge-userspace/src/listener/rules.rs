@@ -59,6 +59,7 @@ mod tests {
             alpn_only: false,
             rates: Default::default(),
             max_prompt_tokens: None,
+            allowance: None,
             revoked: false,
         };
         (Reason::Accepted, Decision::Zero(Arc::new(key)))

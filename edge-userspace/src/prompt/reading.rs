@@ -94,6 +94,10 @@ pub struct Counted {
     pub model: Box<[u8]>,
     /// Whether it has messages.
     pub has_messages: bool,
+    /// The longest answer that it asks for, tokens; none when it does not say.
+    pub max_tokens: Option<u64>,
+    /// How many answers (`n`), 1 when it does not say.
+    pub choices: u64,
     /// For the one who hears what the upstream counted.
     pub learn: Option<Learn>,
     /// What its prefixes count.
@@ -250,6 +254,8 @@ impl Reading {
             count,
             model,
             has_messages: seen.has_messages,
+            max_tokens: self.walk.asked.max_tokens,
+            choices: self.walk.asked.choices.unwrap_or(1),
             learn,
             prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
         };

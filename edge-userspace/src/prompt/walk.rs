@@ -1,5 +1,6 @@
 //! Walks through a request while it is read, and gives each value to whom it belongs.
 
+mod asked;
 mod marks;
 mod media;
 mod short;
@@ -9,9 +10,11 @@ use super::json::{Duplicate, Literal, Visit};
 use super::place::{Meaning, Part, Place, Use};
 use super::tally::{Method, Sort, Tally};
 use super::{chat, messages};
+use asked::Number;
 use short::Short;
 use std::rc::Rc;
 
+pub(super) use asked::Asked;
 pub(super) use marks::Marks;
 
 /// Longest model name that is looked at, bytes; a longer one is nobody's.
@@ -56,6 +59,10 @@ pub(super) struct Walk {
     pub(super) model: Option<Vec<u8>>,
     model_bytes: Short<MAX_MODEL_BYTES>,
     pub(super) seen: Seen,
+    /// What the request asks for.
+    pub(super) asked: Asked,
+    /// The number of it that is being read.
+    number: Option<Number>,
     blocks: Vec<Block>,
     picture: Picture,
     short: Short<SHORT_BYTES>,
@@ -136,6 +143,8 @@ impl Walk {
             model,
             model_bytes: Short::default(),
             seen: Seen::default(),
+            asked: Asked::default(),
+            number: None,
             blocks: Vec::new(),
             picture: Picture::default(),
             short: Short::default(),
@@ -432,12 +441,22 @@ impl Visit for Walk {
     fn begin_number(&mut self) {
         if self.in_json() {
             self.json_value(b"");
+        } else if self.places.len() == 1 {
+            self.number = Number::of(self.key.bytes());
         }
     }
 
     fn number(&mut self, piece: &[u8]) {
         if self.in_json() {
             self.json_mark(piece);
+        } else if let Some(number) = &mut self.number {
+            number.push(piece);
+        }
+    }
+
+    fn end_number(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.asked.hear(number);
         }
     }
 

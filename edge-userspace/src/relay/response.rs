@@ -7,6 +7,7 @@ use crate::prompt::AnswerReading;
 use crate::session::{End, Stream};
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
+use crate::usage::{Observed, Settlement};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
@@ -65,13 +66,19 @@ pub struct Relayed {
     /// Reads along, until it knows all that it wants to.
     reading: Option<Box<AnswerReading>>,
     stream: Stream,
+    settlement: Settlement,
+    observed: Observed,
     request_id: HeaderValue,
     account: Account,
 }
 
 impl Relayed {
-    /// Relays `answer`; `is_event_stream` by its content type. `request_id` goes into an
-    /// error event; `reading` reads along, where something is to be learnt.
+    /// Relays `answer`; `is_event_stream` by its content type. `settlement` is told
+    /// what it used; `request_id` goes into an error event; `reading` reads along, where something is to be learnt.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of it is one response's, and put together nowhere else"
+    )]
     #[must_use]
     pub fn new(
         answer: Answer<RequestBody>,
@@ -79,6 +86,7 @@ impl Relayed {
         idle_timeout: Duration,
         reading: Option<AnswerReading>,
         stream: Stream,
+        settlement: Settlement,
         request_id: HeaderValue,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -91,6 +99,8 @@ impl Relayed {
             silence: Silence::new(idle_timeout),
             reading: reading.map(Box::new),
             stream,
+            settlement,
+            observed: Observed::default(),
             request_id,
             account: Account {
                 metrics,
@@ -232,6 +242,14 @@ impl Relayed {
     fn is_end_stream(&self) -> bool {
         let ended = (self.answer.as_ref()).is_none_or(|answer| answer.is_end_stream());
         ended && self.last_words.is_none()
+    }
+}
+
+impl Drop for Relayed {
+    fn drop(&mut self) {
+        let end = self.account.end.unwrap_or(StreamEnd::ClientLeft);
+        let settlement = std::mem::replace(&mut self.settlement, Settlement::none());
+        settlement.end(end, &self.observed);
     }
 }
 

@@ -201,10 +201,16 @@ impl Session {
         self.bound.borrow().as_ref().map(|bound| bound.key.id)
     }
 
+    /// The entry of the bound key as it is now; none: no key is bound, or it is gone.
+    #[must_use]
+    pub fn key(&self) -> Option<Arc<KeyRecord>> {
+        self.keyring.find(self.key_id()?)
+    }
+
     /// Most tokens of a prompt of the bound key, as its entry says now; none: it says nothing.
     #[must_use]
     pub fn max_prompt_tokens(&self) -> Option<u64> {
-        self.keyring.find(self.key_id()?)?.max_prompt_tokens
+        self.key()?.max_prompt_tokens
     }
 
     fn bind(&self, key: Arc<KeyRecord>) -> Result<(), Refusal> {

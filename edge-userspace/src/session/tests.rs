@@ -24,6 +24,7 @@ fn record(key: &[u8], alpn_only: bool) -> KeyRecord {
         alpn_only,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         revoked: false,
     }
 }

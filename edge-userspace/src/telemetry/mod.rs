@@ -12,7 +12,8 @@ mod verdict;
 pub use log::{Bounded, Permit};
 pub use series::{
     CertificateReload, ConnectionEnd, ContextOutcome, Counters, Handshake, HintOutcome, Histogram,
-    Lane, Preheat, PromptRefusal, ProxyHeader, Requests, Series, StreamEnd, UpstreamConnection,
+    Lane, Preheat, PromptRefusal, ProxyHeader, QuotaLimit, Requests, Series, StreamEnd,
+    UpstreamConnection, UsedTokens,
 };
 pub use verdict::Verdict;
 
@@ -55,6 +56,12 @@ pub struct Metrics {
     pub prompt_refusals: Counters<PromptRefusal>,
     /// Time that reading and counting one body took.
     pub prompt_counting: Histogram,
+    /// Tokens that keys have used, by kind.
+    pub used_tokens: Counters<UsedTokens>,
+    /// Requests that were over a limit of their key, and streams that were cut by one.
+    pub quota_refusals: Counters<QuotaLimit>,
+    /// Bursts of keys' use.
+    pub usage_bursts: Counters<()>,
     /// Requests by what was known of their beginning.
     pub contexts: Counters<ContextOutcome>,
     /// Time that looking for the known beginning of one request took.
@@ -130,6 +137,9 @@ impl Metrics {
                 0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2,
                 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
             ]),
+            used_tokens: Counters::default(),
+            quota_refusals: Counters::default(),
+            usage_bursts: Counters::default(),
             contexts: Counters::default(),
             context_look_up: Histogram::new(&[
                 0.000_000_05,
@@ -221,6 +231,21 @@ impl Metrics {
             "prompt_counting_seconds",
             "Time that reading and counting one body took",
             self.prompt_counting.clone(),
+        );
+        r.register(
+            "used_tokens",
+            "Tokens that keys have used, settled",
+            self.used_tokens.clone(),
+        );
+        r.register(
+            "quota_refusals",
+            "Requests over a limit of their key, and streams cut by one",
+            self.quota_refusals.clone(),
+        );
+        r.register(
+            "usage_bursts",
+            "Keys that used more than quotas.burst_tokens in five minutes",
+            self.usage_bursts.clone(),
         );
         r.register(
             "contexts",

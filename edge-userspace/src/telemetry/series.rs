@@ -165,6 +165,8 @@ label! {
         KeyEnded "key_ended",
         /// Its key was over its soft rate.
         KeyRate "key_rate",
+        /// Its key was over a quota, and another node may have room.
+        KeyQuota "key_quota",
         /// Nothing was asked for too long.
         Idle "idle",
         /// The daemon stops.
@@ -189,6 +191,38 @@ label! {
         KeyEnded "key_ended",
         /// The daemon stopped and the drain timeout was over.
         Draining "draining",
+        /// Its key passed a hard cap.
+        Capped "capped",
+    }
+}
+
+label! {
+    /// Which limit of its key a request was over.
+    QuotaLimit "limit" {
+        /// Requests a minute.
+        Requests "requests",
+        /// Tokens of prompts a minute.
+        Input "input_tokens",
+        /// Tokens of answers a minute.
+        Output "output_tokens",
+        /// Requests that run at a time.
+        Concurrent "concurrent_requests",
+        /// Tokens a day: a hard cap.
+        Day "tokens_per_day",
+    }
+}
+
+label! {
+    /// What kind of tokens a request used.
+    UsedTokens "kind" {
+        /// Of its prompt, not from a cache.
+        Input "input",
+        /// Of its prompt, read from the upstream's cache.
+        CacheRead "cache_read",
+        /// Of its prompt, written to the upstream's cache.
+        CacheWritten "cache_written",
+        /// Of its answer.
+        Output "output",
     }
 }
 

@@ -13,6 +13,7 @@ pub struct Upload {
     stage: Cell<Stage>,
     since: Cell<Instant>,
     fault: Cell<Option<Fault>>,
+    has_begun: Cell<bool>,
 }
 
 /// Why a body failed.
@@ -40,6 +41,7 @@ impl Default for Upload {
             stage: Cell::new(Stage::UpstreamTakes),
             since: Cell::new(Instant::now()),
             fault: Cell::new(None),
+            has_begun: Cell::new(false),
         }
     }
 }
@@ -47,6 +49,7 @@ impl Default for Upload {
 impl Upload {
     /// A piece, or the end, was handed to the upstream's connection.
     pub fn passed(&self) {
+        self.has_begun.set(true);
         self.since.set(Instant::now());
         self.stage.set(Stage::UpstreamTakes);
     }
@@ -56,6 +59,12 @@ impl Upload {
         if self.stage.replace(Stage::ClientSends) == Stage::UpstreamTakes {
             self.since.set(Instant::now());
         }
+    }
+
+    /// Whether any of it was handed to an upstream's connection.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.get()
     }
 
     /// The body failed.

@@ -142,6 +142,7 @@ fn debug_of_everything_that_holds_a_secret_shows_none() {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         created_at_s: 0,
         revoked_at_s: None,
     };

@@ -13,6 +13,7 @@ use edge_userspace::secret::ApiKey;
 use edge_userspace::session::Sessions;
 use edge_userspace::telemetry::Metrics;
 use edge_userspace::upstream::Upstreams;
+use edge_userspace::usage::Ledger;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ pub(crate) struct World {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) contexts: Option<Arc<Contexts>>,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) files: Files,
     shutdown: CancellationToken,
     threads: Vec<JoinHandle<()>>,
@@ -203,6 +205,7 @@ impl World {
             prompts: Arc::clone(shared.prompts()),
             upstreams: Arc::clone(shared.upstreams()),
             contexts: shared.contexts().cloned(),
+            ledger: Arc::clone(shared.ledger()),
             files,
             shutdown: shutdown.clone(),
             threads: sockets.into_iter().map(serve).collect(),
@@ -244,6 +247,9 @@ impl Drop for World {
                 0,
                 "bodies give their room back"
             );
+            let used = self.ledger.status();
+            let held = [used.running, used.reserved_input, used.reserved_output];
+            assert_eq!(held, [0; 3], "what was reserved came back: {used:?}");
             for upstream in self.upstreams.status() {
                 let (requests, tokens) = (upstream.requests, upstream.tokens);
                 let outstanding = [requests, tokens, upstream.waiting_tokens];
@@ -343,6 +349,13 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             calibration_file: None,
             calibrated_models: 64,
         },
+        quotas: config::Quotas {
+            reserve_output_percent: 10,
+            default_max_tokens: 4096,
+            reserve_each_choice: true,
+            burst_tokens: 1_000_000,
+            ..config::Quotas::default()
+        },
         context: config::Context {
             enabled: true,
             table_bytes: 1 << 20,
@@ -407,6 +420,7 @@ pub(crate) fn record(key: &str) -> KeyRecord {
         alpn_only: key == CAROL,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         revoked: false,
     }
 }

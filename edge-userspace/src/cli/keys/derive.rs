@@ -2,6 +2,7 @@
 
 use super::super::output::{Failure, Outcome, print_json, written};
 use super::{Shown, Store, Terms, moment, read_api_key};
+use crate::keys::Allowance;
 use crate::keys::store::is_header;
 use crate::keys::store::line::{BadLine, Record, StoredKey};
 use crate::keys::store::writer::Writer;
@@ -89,6 +90,15 @@ fn merge(entry: &mut StoredKey, present: StoredKey) {
     entry.alpn_only |= present.alpn_only;
     entry.rates = entry.rates.or(present.rates);
     entry.max_prompt_tokens = entry.max_prompt_tokens.or(present.max_prompt_tokens);
+    let (mut own, present_own) = (
+        Allowance::of(&entry.allowance),
+        Allowance::of(&present.allowance),
+    );
+    own.quotas = own.quotas.or(present_own.quotas);
+    if own.models.is_empty() {
+        own.models = present_own.models;
+    }
+    entry.allowance = own.boxed();
     entry.created_at_s = present.created_at_s;
     entry.revoked_at_s = present.revoked_at_s.or(entry.revoked_at_s);
 }

@@ -3,10 +3,11 @@
 use super::super::output::{Failure, Outcome};
 use super::MAX_PROMPT_TOKENS;
 use super::change::Many;
-use crate::keys::Rates;
-use crate::keys::store::line::{MAX_RATE, Record};
+use crate::keys::store::line::{MAX_RATE, Record, parse_models};
+use crate::keys::{Allowance, Quotas, Rates};
 
-/// Change how many connections keys may open, and how long their prompts may be.
+/// Change how many connections keys may open, how long their prompts may be, how much they may
+/// use and of which models.
 ///
 /// What is not said stays as it is; `default` takes a key's own limit away, so that the
 /// configuration's holds. Within a second the daemon and the kernel go by it.
@@ -15,7 +16,10 @@ use crate::keys::store::line::{MAX_RATE, Record};
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second 50
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second-hard 0
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second default
-  edge keys limit --store keys.journal 16c90ee8f37ea61f --max-prompt-tokens 200000")]
+  edge keys limit --store keys.journal 16c90ee8f37ea61f --max-prompt-tokens 200000
+  edge keys limit --store keys.journal 16c90ee8f37ea61f --requests-per-minute 50 --tokens-per-day 5000000
+  edge keys limit --store keys.journal 16c90ee8f37ea61f --model 'claude-*' --model gpt-4o
+  edge keys limit --store keys.journal 16c90ee8f37ea61f --model default")]
 pub(super) struct Limit {
     #[command(flatten)]
     many: Many,
@@ -30,6 +34,25 @@ pub(super) struct Limit {
     /// Most tokens of one prompt; 0 for no limit of its own, default for the configuration's.
     #[arg(long, value_name = "N", value_parser = parse_tokens)]
     max_prompt_tokens: Option<Wish<u64>>,
+    /// Requests a minute; 0 for no limit, default for the configuration's.
+    #[arg(long, value_name = "N", value_parser = parse_quota)]
+    requests_per_minute: Option<Wish<u64>>,
+    /// Tokens of prompts a minute.
+    #[arg(long, value_name = "N", value_parser = parse_quota)]
+    input_tokens_per_minute: Option<Wish<u64>>,
+    /// Tokens of answers a minute.
+    #[arg(long, value_name = "N", value_parser = parse_quota)]
+    output_tokens_per_minute: Option<Wish<u64>>,
+    /// Requests that run at a time.
+    #[arg(long, value_name = "N", value_parser = parse_quota)]
+    concurrent_requests: Option<Wish<u64>>,
+    /// Tokens of prompts and answers a UTC day; a running stream that passes it is cut.
+    #[arg(long, value_name = "N", value_parser = parse_quota)]
+    tokens_per_day: Option<Wish<u64>>,
+    /// A model that the keys may use, or its beginning and *; those that are given, in several
+    /// times of this, replace those there were. default: all models.
+    #[arg(long = "model", value_name = "MODEL")]
+    models: Vec<String>,
 }
 
 /// What a limit should be from now on.
@@ -46,11 +69,28 @@ impl Limit {
             self.connections_per_second_hard,
         );
         let prompt = self.max_prompt_tokens;
-        if soft.is_none() && hard.is_none() && prompt.is_none() {
+        let quotas = [
+            self.requests_per_minute,
+            self.input_tokens_per_minute,
+            self.output_tokens_per_minute,
+            self.concurrent_requests,
+            self.tokens_per_day,
+        ];
+        let others = prompt.is_none() && quotas.iter().all(Option::is_none);
+        if soft.is_none() && hard.is_none() && others && self.models.is_empty() {
             return Err(Failure::because(
-                "nothing to change: give --connections-per-second, --connections-per-second-hard or --max-prompt-tokens",
+                "nothing to change: give --connections-per-second, --connections-per-second-hard, --max-prompt-tokens, --requests-per-minute, --input-tokens-per-minute, --output-tokens-per-minute, --concurrent-requests, --tokens-per-day or --model",
             ));
         }
+        let models = match &*self.models {
+            [] => None,
+            [all] if all == "default" => Some(Wish::Default),
+            names => {
+                Some(Wish::Own(parse_models(names).map_err(|what| {
+                    Failure::because(format!("--model: {what}"))
+                })?))
+            }
+        };
         self.many.change("limited", |search, id| {
             let mut key = search.keys.get(&id)?.clone();
             let rates = Rates {
@@ -58,9 +98,19 @@ impl Limit {
                 connections_per_second_hard: wished(hard, key.rates.connections_per_second_hard),
             };
             let max_prompt_tokens = wished(prompt, key.max_prompt_tokens);
-            let differs = rates != key.rates || max_prompt_tokens != key.max_prompt_tokens;
-            (key.rates, key.max_prompt_tokens) = (rates, max_prompt_tokens);
-            differs.then_some(Record::Put(key))
+            let before = key.clone();
+            key.rates = rates;
+            key.max_prompt_tokens = max_prompt_tokens;
+            let mut own = Allowance::of(&key.allowance);
+            let present = own.quotas.values();
+            own.quotas = Quotas::of(std::array::from_fn(|at| wished(quotas[at], present[at])));
+            match &models {
+                None => {}
+                Some(Wish::Own(models)) => own.models.clone_from(models),
+                Some(Wish::Default) => own.models = Box::default(),
+            }
+            key.allowance = own.boxed();
+            (key != before).then_some(Record::Put(key))
         })
     }
 }
@@ -80,6 +130,19 @@ fn parse(text: &str) -> Result<Wish, String> {
     let rate = text.parse().ok().filter(|rate| *rate <= MAX_RATE);
     rate.map(Wish::Own)
         .ok_or_else(|| format!("a rate is a whole number up to {MAX_RATE}, or default"))
+}
+
+fn parse_quota(text: &str) -> Result<Wish<u64>, String> {
+    if text == "default" {
+        return Ok(Wish::Default);
+    }
+    let quota = text.parse().ok().filter(|quota| *quota <= Quotas::MOST);
+    quota.map(Wish::Own).ok_or_else(|| {
+        format!(
+            "a limit is a whole number up to {}, or default",
+            Quotas::MOST
+        )
+    })
 }
 
 fn parse_tokens(text: &str) -> Result<Wish<u64>, String> {

@@ -76,7 +76,21 @@ fn limits(key: &Shown) -> String {
     let hard = (key.connections_per_second_hard).map(|hard| format!("refused from {}", rate(hard)));
     let prompt = (key.max_prompt_tokens.filter(|tokens| *tokens > 0))
         .map(|tokens| format!("prompts up to {tokens} tokens"));
-    let own: Vec<_> = soft.into_iter().chain(hard).chain(prompt).collect();
+    let quotas = key.quotas.0;
+    let quotas = [
+        (quotas.requests_per_minute, "requests/min"),
+        (quotas.input_tokens_per_minute, "input tokens/min"),
+        (quotas.output_tokens_per_minute, "output tokens/min"),
+        (quotas.concurrent_requests, "requests at a time"),
+        (quotas.tokens_per_day, "tokens/day"),
+    ];
+    let quotas = quotas.into_iter().filter_map(|(quota, what)| match quota? {
+        0 => Some(format!("any {what}")),
+        some => Some(format!("{some} {what}")),
+    });
+    let models = (!key.models.is_empty()).then(|| format!("models {}", key.models.join(" ")));
+    let own = soft.into_iter().chain(hard).chain(prompt);
+    let own: Vec<_> = own.chain(quotas).chain(models).collect();
     if own.is_empty() {
         return String::new();
     }

@@ -8,9 +8,9 @@ mod new;
 
 use super::moment;
 use super::output::{Failure, Outcome};
-use crate::keys::Rates;
 use crate::keys::derive as derivation;
-use crate::keys::store::line::{MAX_RATE, StoredKey, check_name, check_new_audience};
+use crate::keys::store::line::{MAX_RATE, StoredKey, check_name, check_new_audience, parse_models};
+use crate::keys::{Allowance, Quotas, Rates};
 use crate::secret::{self, ApiKey};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
@@ -111,6 +111,45 @@ struct Terms {
     /// prompt.max_tokens of the edge, which holds in any case.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_PROMPT_TOKENS))]
     max_prompt_tokens: Option<u64>,
+    #[command(flatten)]
+    quotas: QuotaTerms,
+    /// A model that the key may use, or its beginning and *. May be given several times;
+    /// default: all models.
+    #[arg(long = "model", value_name = "MODEL")]
+    models: Vec<String>,
+}
+
+/// How much a key may use, of which the configuration has those of all other keys.
+#[derive(Args)]
+struct QuotaTerms {
+    /// Requests a minute; 0 for no limit. Default: quotas.requests_per_minute of the edge, and
+    /// so on.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Quotas::MOST))]
+    requests_per_minute: Option<u64>,
+    /// Tokens of prompts a minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Quotas::MOST))]
+    input_tokens_per_minute: Option<u64>,
+    /// Tokens of answers a minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Quotas::MOST))]
+    output_tokens_per_minute: Option<u64>,
+    /// Requests that run at a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Quotas::MOST))]
+    concurrent_requests: Option<u64>,
+    /// Tokens of prompts and answers a UTC day; a running stream that passes it is cut.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Quotas::MOST))]
+    tokens_per_day: Option<u64>,
+}
+
+impl From<&QuotaTerms> for Quotas {
+    fn from(terms: &QuotaTerms) -> Self {
+        Self {
+            requests_per_minute: terms.requests_per_minute,
+            input_tokens_per_minute: terms.input_tokens_per_minute,
+            output_tokens_per_minute: terms.output_tokens_per_minute,
+            concurrent_requests: terms.concurrent_requests,
+            tokens_per_day: terms.tokens_per_day,
+        }
+    }
 }
 
 /// The longest prompt that a key can be allowed.
@@ -179,6 +218,12 @@ impl Terms {
             alpn_only: self.alpn_only,
             rates: Rates::from(&self.rates),
             max_prompt_tokens: self.max_prompt_tokens,
+            allowance: Allowance {
+                quotas: Quotas::from(&self.quotas),
+                models: parse_models(&self.models)
+                    .map_err(|what| Failure::because(format!("--model: {what}")))?,
+            }
+            .boxed(),
             created_at_s: now_s,
             revoked_at_s: None,
         })
@@ -203,9 +248,23 @@ struct Shown {
     connections_per_second_hard: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_prompt_tokens: Option<u64>,
+    #[serde(flatten)]
+    quotas: ShownQuotas,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    models: Vec<String>,
     created_at_s: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
+}
+
+/// A key's own quotas by name, those that it has.
+struct ShownQuotas(Quotas);
+
+impl serde::Serialize for ShownQuotas {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let quotas = Quotas::NAMES.into_iter().zip(self.0.values());
+        serializer.collect_map(quotas.filter(|(_, quota)| quota.is_some()))
+    }
 }
 
 impl Shown {
@@ -219,6 +278,7 @@ impl Shown {
         } else {
             "good"
         };
+        let allowance = Allowance::of(&key.allowance);
         let audiences = key
             .mac_keys
             .iter()
@@ -234,6 +294,8 @@ impl Shown {
             connections_per_second: key.rates.connections_per_second,
             connections_per_second_hard: key.rates.connections_per_second_hard,
             max_prompt_tokens: key.max_prompt_tokens,
+            quotas: ShownQuotas(allowance.quotas),
+            models: allowance.models.iter().map(ToString::to_string).collect(),
             created_at_s: key.created_at_s,
             revoked_at_s: key.revoked_at_s,
         }

@@ -3,7 +3,8 @@
 //! Errors tell which field is wrong and never what stands in it: it could be a MAC key in
 //! the wrong place.
 
-use crate::keys::{KeyRecord, Rates};
+use crate::config::Name;
+use crate::keys::{Allowance, KeyRecord, Quotas, Rates};
 use crate::secret::{KeyHash, MacKey};
 use edge_common::policy::KeyPolicy;
 use edge_common::token::KeyId;
@@ -19,6 +20,10 @@ pub const MAX_BYTES: usize = 65_536;
 pub const MAX_NAME_BYTES: usize = 128;
 /// Longest name of an audience.
 pub const MAX_AUDIENCE_BYTES: usize = 255;
+/// Most models that a key can be confined to.
+pub const MAX_MODELS: usize = 64;
+/// Longest name of one.
+pub const MAX_MODEL_BYTES: usize = 256;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +62,8 @@ pub struct StoredKey {
     pub rates: Rates,
     /// Most tokens of one prompt; 0: no limit of its own.
     pub max_prompt_tokens: Option<u64>,
+    /// How much it may use, and of what.
+    pub allowance: Option<Box<Allowance>>,
     /// When it was made, Unix time.
     pub created_at_s: u64,
     /// When it was revoked, Unix time.
@@ -112,6 +119,18 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_prompt_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    requests_per_minute: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input_tokens_per_minute: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_tokens_per_minute: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrent_requests: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens_per_day: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    models: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revoked_at_s: Option<u64>,
@@ -120,7 +139,7 @@ struct Line<'a> {
 }
 
 /// Names and types of [`Line`]'s fields, to tell what is wrong.
-const FIELDS: [(&str, &str); 15] = [
+const FIELDS: [(&str, &str); 21] = [
     ("put", "a text"),
     ("revoke", "a text"),
     ("remove", "a text"),
@@ -133,6 +152,12 @@ const FIELDS: [(&str, &str); 15] = [
     ("connections_per_second", RATE),
     ("connections_per_second_hard", RATE),
     ("max_prompt_tokens", "a whole number"),
+    ("requests_per_minute", QUOTA),
+    ("input_tokens_per_minute", QUOTA),
+    ("output_tokens_per_minute", QUOTA),
+    ("concurrent_requests", QUOTA),
+    ("tokens_per_day", QUOTA),
+    ("models", MODELS),
     ("created_at_s", "a whole number"),
     ("revoked_at_s", "a whole number"),
     ("at_s", "a whole number"),
@@ -142,6 +167,9 @@ const FIELDS: [(&str, &str); 15] = [
 const RATE: &str = "a whole number up to 1000000";
 /// The largest one.
 pub const MAX_RATE: u32 = 1_000_000;
+/// What a quota should be.
+const QUOTA: &str = "a whole number up to 1000000000000";
+const MODELS: &str = "a list of texts";
 
 #[derive(Default)]
 struct MacKeys<'a>(Vec<(Cow<'a, str>, &'a str)>);
@@ -211,6 +239,8 @@ impl Record {
             || line.connections_per_second.is_some()
             || line.connections_per_second_hard.is_some()
             || line.max_prompt_tokens.is_some()
+            || line.quotas() != Quotas::default()
+            || line.models.is_some()
             || line.created_at_s.is_some()
             || line.revoked_at_s.is_some();
         if put_fields || (kind == "remove" && line.at_s.is_some()) {
@@ -242,8 +272,10 @@ impl Record {
         let id = self.id().to_string();
         let hash;
         let keys: Vec<Zeroizing<String>>;
+        let allowance;
         let line = match self {
             Self::Put(key) => {
+                allowance = Allowance::of(&key.allowance);
                 hash = Zeroizing::new(hex::encode(key.key_hash.expose()));
                 keys = (key.mac_keys.iter())
                     .map(|(_, mac_key)| Zeroizing::new(hex::encode(mac_key.expose())))
@@ -261,6 +293,13 @@ impl Record {
                     connections_per_second: key.rates.connections_per_second,
                     connections_per_second_hard: key.rates.connections_per_second_hard,
                     max_prompt_tokens: key.max_prompt_tokens,
+                    requests_per_minute: allowance.quotas.requests_per_minute,
+                    input_tokens_per_minute: allowance.quotas.input_tokens_per_minute,
+                    output_tokens_per_minute: allowance.quotas.output_tokens_per_minute,
+                    concurrent_requests: allowance.quotas.concurrent_requests,
+                    tokens_per_day: allowance.quotas.tokens_per_day,
+                    models: (!allowance.models.is_empty())
+                        .then(|| allowance.models.iter().map(ToString::to_string).collect()),
                     created_at_s: Some(key.created_at_s),
                     revoked_at_s: key.revoked_at_s,
                     ..Line::default()
@@ -315,11 +354,13 @@ impl StoredKey {
             alpn_only: self.alpn_only,
             rates: self.rates,
             max_prompt_tokens: self.max_prompt_tokens,
+            allowance: self.allowance.clone(),
             revoked,
         }
     }
 
     fn from_line(id: KeyId, line: Line<'_>) -> Result<Self, BadLine> {
+        let quotas = line.quotas();
         let name = line.name.ok_or_else(|| field("name", "is missing"))?;
         check_name(&name).map_err(|what| field("name", what))?;
         let hash = line
@@ -355,6 +396,13 @@ impl StoredKey {
                 return Err(field(name, &format!("should be {RATE}")));
             }
         }
+        for (name, quota) in Quotas::NAMES.into_iter().zip(quotas.values()) {
+            if quota.is_some_and(|quota| quota > Quotas::MOST) {
+                return Err(field(name, &format!("should be {QUOTA}")));
+            }
+        }
+        let models = parse_models(line.models.as_deref().unwrap_or_default())
+            .map_err(|what| field("models", what))?;
         Ok(Self {
             id,
             name: name.into(),
@@ -365,10 +413,39 @@ impl StoredKey {
             alpn_only: line.alpn_only.unwrap_or(false),
             rates,
             max_prompt_tokens: line.max_prompt_tokens,
+            allowance: Allowance { quotas, models }.boxed(),
             created_at_s: line.created_at_s.unwrap_or(0),
             revoked_at_s: line.revoked_at_s,
         })
     }
+}
+
+impl Line<'_> {
+    fn quotas(&self) -> Quotas {
+        Quotas {
+            requests_per_minute: self.requests_per_minute,
+            input_tokens_per_minute: self.input_tokens_per_minute,
+            output_tokens_per_minute: self.output_tokens_per_minute,
+            concurrent_requests: self.concurrent_requests,
+            tokens_per_day: self.tokens_per_day,
+        }
+    }
+}
+
+/// The models that a key is confined to, each a name or its beginning and `*`.
+///
+/// # Errors
+/// What is wrong with one.
+pub fn parse_models(names: &[String]) -> Result<Box<[Name]>, &'static str> {
+    if names.len() > MAX_MODELS {
+        return Err("a key can be confined to 64 models at most");
+    }
+    let parse = |name: &String| {
+        let bad = name.len() > MAX_MODEL_BYTES || name.chars().any(char::is_control);
+        (Name::parse(name).filter(|_| !bad))
+            .ok_or("a model is a name of at most 256 bytes, or its beginning and *")
+    };
+    names.iter().map(parse).collect()
 }
 
 /// Whether a key may have that name.
@@ -440,6 +517,8 @@ fn explain(text: &[u8], error: &serde_json::Error) -> BadLine {
             "a whole number" => value.is_u64(),
             "true or false" => value.is_boolean(),
             RATE => value.as_u64().is_some_and(|rate| rate <= MAX_RATE.into()),
+            QUOTA => value.as_u64().is_some_and(|quota| quota <= Quotas::MOST),
+            MODELS => (value.as_array()).is_some_and(|names| names.iter().all(Value::is_string)),
             _ => (value.as_object()).is_some_and(|keys| keys.values().all(Value::is_string)),
         };
         if !fits {

@@ -27,6 +27,7 @@ fn stored(text: &str) -> StoredKey {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         created_at_s: 1,
         revoked_at_s: None,
     }

@@ -28,6 +28,7 @@ fn record(text: &str) -> KeyRecord {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         revoked: false,
     }
 }

@@ -37,6 +37,7 @@ fn keyring() -> Keyring {
         alpn_only: false,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         revoked: false,
     })]);
     keyring

@@ -18,6 +18,7 @@ fn key(text: &str) -> StoredKey {
         alpn_only: true,
         rates: Default::default(),
         max_prompt_tokens: None,
+        allowance: None,
         created_at_s: 4,
         revoked_at_s: None,
     }

@@ -1,0 +1,574 @@
+//! The ledger as a whole: whatever becomes of requests, what is reserved comes back.
+
+use super::{Go, Ledger, Limits, Observed, Settlement};
+use crate::charges::Now;
+use crate::config;
+use crate::keys::{Allowance, Edit, KeyRecord, Keyring, Quotas, derive};
+use crate::secret::ApiKey;
+use crate::telemetry::{Metrics, QuotaLimit, StreamEnd, UsedTokens};
+use edge_common::token::KeyId;
+use http::StatusCode;
+use std::cell::Cell;
+use std::sync::Arc;
+
+fn record(name: &str, quotas: Quotas) -> KeyRecord {
+    let key = ApiKey::new(name.as_bytes().to_vec());
+    KeyRecord {
+        id: derive::key_id(&key),
+        name: name.into(),
+        key_hash: derive::key_hash(&key),
+        policy: None,
+        not_before_s: 0,
+        not_after_s: u64::MAX,
+        alpn_only: false,
+        rates: Default::default(),
+        max_prompt_tokens: None,
+        allowance: Allowance {
+            quotas,
+            models: Box::default(),
+        }
+        .boxed(),
+        revoked: false,
+    }
+}
+
+struct Books {
+    keyring: Arc<Keyring>,
+    metrics: Arc<Metrics>,
+    ledger: Arc<Ledger>,
+    key: KeyRecord,
+}
+
+impl Books {
+    fn new(quotas: Quotas) -> Self {
+        let keyring = Arc::new(Keyring::new(10));
+        let key = record("alice", quotas);
+        keyring.apply([Edit::Put(key.clone())]);
+        let metrics = Arc::new(Metrics::new());
+        let config = config::Quotas {
+            reserve_output_percent: 10,
+            default_max_tokens: 4096,
+            reserve_each_choice: true,
+            burst_tokens: 1_000_000,
+            ..config::Quotas::default()
+        };
+        Self {
+            ledger: Ledger::with_clock(&config, &keyring, &metrics, clock),
+            keyring,
+            metrics,
+            key,
+        }
+    }
+
+    fn begin(&self) -> Settlement {
+        self.ledger.begin(&self.key).unwrap()
+    }
+
+    fn id(&self) -> KeyId {
+        self.key.id
+    }
+
+    fn usage(&self) -> super::KeyUsage {
+        self.ledger.usage(self.id()).unwrap()
+    }
+
+    fn remaining(&self) -> [u64; 4] {
+        let standing = self.ledger.standing(&self.key).unwrap();
+        let of = |level: Option<super::Level>| level.map_or(0, |level| level.remaining);
+        [
+            of(standing.requests),
+            of(standing.input),
+            of(standing.output),
+            of(standing.tokens),
+        ]
+    }
+
+    fn assert_nothing_is_held_back(&self, what: &str) {
+        let usage = self.usage();
+        let held = [usage.running, usage.reserved_input, usage.reserved_output];
+        assert_eq!(held, [0; 3], "{what}: {usage:?}");
+        let status = self.ledger.status();
+        let held = [
+            status.running,
+            status.reserved_input,
+            status.reserved_output,
+        ];
+        assert_eq!(held, [0; 3], "{what}: {status:?}");
+    }
+}
+
+thread_local! {
+    /// How far the tests' clock has gone on, seconds. Else it stands, so that no bucket fills.
+    static LATER_S: Cell<u64> = const { Cell::new(0) };
+}
+
+fn clock() -> Now {
+    let later_s = LATER_S.get();
+    Now {
+        unix_s: 1_800_000_000 + later_s,
+        monotonic_ns: (1_000_000 + later_s) * 1_000_000_000,
+    }
+}
+
+/// How far a request comes before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    LetIn,
+    Reserved,
+    Sent,
+    Head(StatusCode),
+    Begun,
+    MidStream,
+    Finished,
+}
+
+/// How it ends there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Dropped,
+    Failed,
+    Ended(StreamEnd),
+}
+
+const COUNT: u64 = 120;
+const RESERVED: u64 = 400;
+
+/// What the upstream says and gives, so far as the request comes.
+fn observed(phase: Phase) -> Observed {
+    let begun = Observed {
+        input: Some(100),
+        cache_read: Some(7),
+        cache_written: Some(3),
+        output: Some(1),
+        events: 1,
+        ..Observed::default()
+    };
+    let mid_stream = Observed {
+        relayed_output: 50,
+        events: 9,
+        ..begun
+    };
+    match phase {
+        Phase::Begun => begun,
+        Phase::MidStream => mid_stream,
+        Phase::Finished => Observed {
+            output: Some(60),
+            relayed_output: 64,
+            is_finished: true,
+            ..mid_stream
+        },
+        _ => Observed::default(),
+    }
+}
+
+/// Every way of ending in every phase that has it, for streams and for whole answers alike: of a
+/// whole answer `Begun` and `MidStream` do not exist, for its usage is at its end.
+fn combinations() -> Vec<(Phase, Way, (u64, u64))> {
+    use Phase::*;
+    use StreamEnd::*;
+    let (ok, busy) = (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS);
+    let mut all = vec![
+        (LetIn, Way::Dropped, (0, 0)),
+        (Reserved, Way::Dropped, (0, 0)),
+        (Reserved, Way::Failed, (0, 0)),
+        (Sent, Way::Dropped, (COUNT, 0)),
+        (Sent, Way::Failed, (0, 0)),
+        (Sent, Way::Ended(ClientLeftBeforeHead), (COUNT, 0)),
+        (Head(ok), Way::Dropped, (COUNT, 0)),
+        (Head(ok), Way::Ended(Complete), (COUNT, 0)),
+        (Head(busy), Way::Dropped, (0, 0)),
+        (Head(busy), Way::Ended(Complete), (0, 0)),
+        (Head(busy), Way::Ended(UpstreamBroke), (0, 0)),
+        (Head(busy), Way::Ended(ClientLeft), (0, 0)),
+        (Finished, Way::Dropped, (110, 60)),
+        (Finished, Way::Ended(Complete), (110, 60)),
+        (Finished, Way::Ended(ClientLeft), (110, 60)),
+    ];
+    for end in [UpstreamBroke, UpstreamSilent] {
+        all.push((Head(ok), Way::Ended(end), (0, 0)));
+    }
+    for end in [ClientLeft, KeyEnded, Draining, Capped] {
+        all.push((Head(ok), Way::Ended(end), (COUNT, 0)));
+    }
+    for end in [
+        ClientLeft,
+        KeyEnded,
+        Draining,
+        Capped,
+        UpstreamBroke,
+        UpstreamSilent,
+        Complete,
+    ] {
+        // One that comes to its end without saying so is billed as it was said.
+        let relayed = if end == Complete { 1 } else { 50 };
+        all.push((Begun, Way::Ended(end), (110, 1)));
+        all.push((MidStream, Way::Ended(end), (110, relayed)));
+    }
+    all.push((Begun, Way::Dropped, (110, 1)));
+    all.push((MidStream, Way::Dropped, (110, 50)));
+    all
+}
+
+fn run(settlement: Settlement, phase: Phase, way: Way, reserved: u64) {
+    let mut settlement = settlement;
+    let reaches = |step: Phase| {
+        let order = |phase| match phase {
+            Phase::LetIn => 0,
+            Phase::Reserved => 1,
+            Phase::Sent => 2,
+            Phase::Head(_) => 3,
+            Phase::Begun => 4,
+            Phase::MidStream => 5,
+            Phase::Finished => 6,
+        };
+        order(phase) >= order(step)
+    };
+    if reaches(Phase::Reserved) {
+        settlement.reserve(COUNT, reserved).unwrap();
+    }
+    if reaches(Phase::Sent) {
+        settlement.sent();
+    }
+    if reaches(Phase::Head(StatusCode::OK)) {
+        settlement.answered(match phase {
+            Phase::Head(status) => status,
+            _ => StatusCode::OK,
+        });
+    }
+    for step in [Phase::Begun, Phase::MidStream, Phase::Finished] {
+        if reaches(step) {
+            assert_eq!(settlement.progress(&observed(step)), Go::On);
+        }
+    }
+    match way {
+        Way::Dropped => drop(settlement),
+        Way::Failed => settlement.failed(),
+        Way::Ended(end) => settlement.end(end, &observed(phase)),
+    }
+}
+
+#[test]
+fn what_is_reserved_comes_back_in_every_combination() {
+    // Few limits, and all of them: without one nothing is charged to its bucket.
+    let all = Quotas {
+        requests_per_minute: Some(1000),
+        input_tokens_per_minute: Some(100_000),
+        output_tokens_per_minute: Some(10_000),
+        concurrent_requests: Some(1),
+        tokens_per_day: Some(1_000_000),
+    };
+    // More than the answer makes, less, nothing.
+    for reserved in [RESERVED, 30, 0] {
+        for (phase, way, (prompt, output)) in combinations() {
+            let what = format!("{phase:?} {way:?}, {reserved} reserved");
+            for quotas in [Quotas::default(), all] {
+                let books = Books::new(quotas);
+                run(books.begin(), phase, way, reserved);
+                books.assert_nothing_is_held_back(&what);
+                let usage = books.usage();
+                let found = usage.input + usage.cache_read + usage.cache_written;
+                assert_eq!((found, usage.output), (prompt, output), "{what}");
+                assert_eq!(usage.tokens_today, prompt + output, "{what}");
+                assert_eq!(usage.requests, 1, "{what}");
+                let used = UsedTokens::Output;
+                assert_eq!(books.metrics.used_tokens.get(used), output, "{what}");
+                if quotas == all {
+                    let input = 100_000 - prompt;
+                    let left = [999, input, 10_000 - output, 10_000 - output];
+                    assert_eq!(books.remaining(), left, "{what}");
+                    // The place that it had is free.
+                    run(books.begin(), phase, way, reserved);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_at_once_come_to_the_same_as_one_after_the_other() {
+    let books = Books::new(Quotas {
+        tokens_per_day: Some(u64::MAX >> 24),
+        output_tokens_per_minute: Some(1_000_000_000_000),
+        ..Quotas::default()
+    });
+    let all = combinations();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for (phase, way, _) in &all {
+                    run(books.begin(), *phase, *way, RESERVED);
+                }
+            });
+        }
+    });
+    books.assert_nothing_is_held_back("all of them");
+    let usage = books.usage();
+    let expected: u64 = all
+        .iter()
+        .map(|(_, _, (prompt, output))| prompt + output)
+        .sum();
+    let found = usage.input + usage.cache_read + usage.cache_written + usage.output;
+    assert_eq!((found, usage.tokens_today), (4 * expected, 4 * expected));
+    assert_eq!(usage.requests, 4 * all.len() as u64);
+}
+
+#[test]
+fn each_limit_refuses_what_is_over_it_and_charges_nothing() {
+    let over = |quotas: Quotas, limit: QuotaLimit, begins: bool, count: u64, output: u64| {
+        let books = Books::new(quotas);
+        let mut first = books.begin();
+        first.reserve(60, 60).unwrap();
+        let before = books.remaining();
+        let refused = match books.ledger.begin(&books.key) {
+            Err(refused) => {
+                assert!(!begins, "{limit:?}");
+                refused
+            }
+            Ok(mut second) => {
+                assert!(begins, "{limit:?}");
+                second.reserve(count, output).unwrap_err()
+            }
+        };
+        assert_eq!(refused.limit, limit);
+        assert_eq!(books.metrics.quota_refusals.get(limit), 1);
+        assert_eq!(books.remaining(), before, "{limit:?}");
+        assert_eq!(
+            books.usage().requests,
+            0,
+            "{limit:?}: none has ended that was let in"
+        );
+        drop(first);
+        books.assert_nothing_is_held_back(limit.name());
+    };
+    let hundred = Some(100);
+    let requests_of = |number| Quotas {
+        requests_per_minute: Some(number),
+        ..Quotas::default()
+    };
+    over(requests_of(1), QuotaLimit::Requests, false, 0, 0);
+    let input = Quotas {
+        input_tokens_per_minute: hundred,
+        requests_per_minute: hundred,
+        ..Quotas::default()
+    };
+    over(input, QuotaLimit::Input, true, 41, 0);
+    let output = Quotas {
+        output_tokens_per_minute: hundred,
+        ..input
+    };
+    over(output, QuotaLimit::Output, true, 1, 41);
+    let concurrent = Quotas {
+        concurrent_requests: Some(1),
+        ..output
+    };
+    over(concurrent, QuotaLimit::Concurrent, false, 0, 0);
+    let day = Quotas {
+        tokens_per_day: hundred,
+        ..requests_of(100)
+    };
+    over(day, QuotaLimit::Day, true, 40 + 1, 0);
+}
+
+#[test]
+fn a_stream_that_passes_the_days_cap_is_cut_and_nothing_follows_it() {
+    let books = Books::new(Quotas {
+        tokens_per_day: Some(200),
+        ..Quotas::default()
+    });
+    let mut settlement = books.begin();
+    settlement.reserve(100, 0).unwrap();
+    settlement.sent();
+    settlement.answered(StatusCode::OK);
+    let mut observed = Observed::default();
+    let mut events = 0;
+    let error = loop {
+        observed.relayed_output += 9;
+        events += 1;
+        match settlement.progress(&observed) {
+            Go::On => assert!(events < 12),
+            Go::Cut(error) => break error,
+        }
+    };
+    assert_eq!(events, 12, "100 + 12 x 9 is the first sum over 200");
+    assert_eq!(error.status(), 429);
+    settlement.end(StreamEnd::Capped, &observed);
+    books.assert_nothing_is_held_back("cut");
+    assert_eq!(books.usage().tokens_today, 208);
+    let refused = books.ledger.begin(&books.key).err().unwrap();
+    assert_eq!(refused.limit, QuotaLimit::Day);
+    LATER_S.set(86_400);
+    drop(books.begin());
+    assert_eq!(books.usage().tokens_today, 0, "a new day");
+}
+
+#[test]
+fn an_answer_beyond_its_reservation_is_charged_as_it_comes() {
+    let books = Books::new(Quotas {
+        output_tokens_per_minute: Some(1000),
+        ..Quotas::default()
+    });
+    let mut settlement = books.begin();
+    settlement.reserve(10, 100).unwrap();
+    settlement.sent();
+    settlement.answered(StatusCode::OK);
+    assert_eq!(books.remaining()[2], 900);
+    let observed = Observed {
+        relayed_output: 600,
+        ..Observed::default()
+    };
+    assert_eq!(settlement.progress(&observed), Go::On);
+    assert_eq!(books.remaining()[2], 400);
+    LATER_S.set(30);
+    assert_eq!(books.remaining()[2], 900);
+    settlement.end(StreamEnd::ClientLeft, &observed);
+    assert_eq!(books.remaining()[2], 900);
+}
+
+#[test]
+fn a_burst_is_counted_once() {
+    let books = Books::new(Quotas::default());
+    for _ in 0..3 {
+        let mut settlement = books.begin();
+        settlement.reserve(600_000, 0).unwrap();
+        settlement.sent();
+        settlement.answered(StatusCode::OK);
+        settlement.end(StreamEnd::Complete, &Observed::default());
+    }
+    assert_eq!(books.metrics.usage_bursts.get(()), 1);
+}
+
+#[test]
+fn limits_change_while_requests_run() {
+    let books = Books::new(Quotas::default());
+    let first = books.begin();
+    let changed = config::Quotas {
+        limits: Quotas {
+            concurrent_requests: Some(1),
+            ..Quotas::default()
+        },
+        ..config::Quotas::default()
+    };
+    books.ledger.follow(&changed);
+    let refused = books.ledger.begin(&books.key).err().unwrap();
+    assert_eq!(
+        (refused.limit, refused.allowed),
+        (QuotaLimit::Concurrent, 1)
+    );
+    drop(first);
+    drop(books.begin());
+    assert_eq!(books.ledger.status().limits, Limits::of(&changed));
+    let own = record(
+        "alice",
+        Quotas {
+            concurrent_requests: Some(0),
+            ..Quotas::default()
+        },
+    );
+    let (_one, _two) = (
+        books.ledger.begin(&own).unwrap(),
+        books.ledger.begin(&own).unwrap(),
+    );
+    assert_eq!(books.ledger.standing(&own), None);
+}
+
+#[test]
+fn an_account_goes_with_its_key_and_stays_when_it_is_revoked() {
+    let books = Books::new(Quotas::default());
+    let running = books.begin();
+    books.keyring.apply([Edit::Revoke(books.id())]);
+    assert_eq!(books.usage().running, 1);
+    books.keyring.apply([Edit::Remove(books.id())]);
+    assert_eq!(books.ledger.usage(books.id()), None);
+    drop(running);
+    let status = books.ledger.status();
+    assert_eq!((status.accounts, status.running), (0, 0));
+    // No account is made for a key that is not there.
+    drop(books.begin());
+    assert_eq!(books.ledger.status().accounts, 0);
+}
+
+#[test]
+fn what_is_saved_is_there_again() {
+    let quotas = Quotas {
+        requests_per_minute: Some(10),
+        input_tokens_per_minute: Some(1000),
+        ..Quotas::default()
+    };
+    let books = Books::new(quotas);
+    run(
+        books.begin(),
+        Phase::Finished,
+        Way::Ended(StreamEnd::Complete),
+        9,
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("usage");
+    let mut saved = books.ledger.saved();
+    assert_eq!(saved.len(), 1);
+    assert_eq!(saved[0].debts_ns, [6_000_000_000, 6_600_000_000, 0]);
+    saved[0].debts_ns = [6_000_000_000, 30_000_000_000, 0];
+    super::snapshot::write(&file, &saved).unwrap();
+    let (read, age) = super::snapshot::read(&file).unwrap();
+    assert_eq!(read, saved);
+    let other = Books::new(quotas);
+    let gone = super::snapshot::Saved {
+        usage: super::KeyUsage {
+            key_id: KeyId(7),
+            ..read[0].usage
+        },
+        ..read[0]
+    };
+    assert!(age.as_secs() < 60, "{age:?}");
+    other.ledger.resume(&[read[0], gone], 0);
+    assert_eq!(other.usage(), books.usage());
+    assert_eq!(
+        other.ledger.status().accounts,
+        1,
+        "that of a key that is gone is left out"
+    );
+    let left = other.remaining();
+    assert_eq!([left[0], left[1]], [9, 500]);
+    let later = Books::new(quotas);
+    later.ledger.resume(&read, 60_000_000_000);
+    assert_eq!(later.remaining()[1], 1000, "it filled meanwhile");
+}
+
+#[test]
+fn a_damaged_file_is_no_usage_and_is_kept_aside() {
+    use super::snapshot::{Error, keep_aside, read, write};
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("usage");
+    assert_eq!(read(&file).unwrap().0, []);
+    let nowhere = directory.path().join("nowhere/usage");
+    assert!(matches!(read(&nowhere), Err(Error::Io { .. })));
+    let books = Books::new(Quotas::default());
+    run(books.begin(), Phase::Sent, Way::Dropped, 0);
+    write(&file, &books.ledger.saved()).unwrap();
+    let good = std::fs::read(&file).unwrap();
+    // Cut anywhere, also between lines; only its last newline may go.
+    for length in 0..good.len() - 1 {
+        std::fs::write(&file, &good[..length]).unwrap();
+        let error = read(&file).unwrap_err();
+        assert!(matches!(error, Error::Content { .. }), "{length}: {error}");
+    }
+    let text = String::from_utf8(good).unwrap();
+    for (from, to) in [
+        ("\"edge_usage\":1", "\"edge_usage\":2"),
+        ("\"keys\":1", "\"keys\":2"),
+        ("[1,", "[-1,"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        assert!(matches!(read(&file), Err(Error::Content { .. })), "{to}");
+    }
+    let aside = keep_aside(&file).unwrap();
+    assert!(aside.to_str().unwrap().ends_with("usage.damaged") && !file.exists());
+    for number in 2..=9 {
+        std::fs::write(&file, "x").unwrap();
+        let aside = keep_aside(&file).unwrap();
+        assert!(aside.to_str().unwrap().ends_with(&format!("-{number}")));
+    }
+    std::fs::write(&file, "x").unwrap();
+    assert!(matches!(keep_aside(&file), Err(Error::Aside { .. })));
+    assert!(file.exists());
+}
