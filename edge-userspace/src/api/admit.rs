@@ -67,19 +67,21 @@ impl Route {
         match self {
             Self::Messages | Self::CountTokens => Some(Shape::Messages),
             Self::ChatCompletions => Some(Shape::Chat),
-            Self::Health | Self::Models | Self::None => None,
+            Self::Health | Self::Models | Self::Model | Self::Regions | Self::None => None,
         }
     }
 }
 
 impl Api {
-    /// Reads a body to its end, or to where it is refused; what is left of it is in `body`.
+    /// Reads a body to its end, or to where it is refused; what is left of it is in `body`, and
+    /// what the work took in `spent`.
     pub(super) async fn admit(
         &self,
         session: &Session,
         route: Route,
         announced: &Announced,
         body: &mut Incoming,
+        spent: &mut Duration,
     ) -> Result<Admitted, Refused> {
         let Announced {
             shape,
@@ -97,8 +99,7 @@ impl Api {
             reading = about.chained(reading);
         }
         let mut held = self.prompts.room().hold();
-        let mut spent = Duration::ZERO;
-        let read = self.read(body, &mut reading, &mut held, &mut spent);
+        let read = self.read(body, &mut reading, &mut held, spent);
         let mut admitted = read.await;
         let mut turn = None;
         if admitted.is_ok() {
@@ -109,10 +110,10 @@ impl Api {
             }
             let begun = Instant::now();
             turn = (about.as_ref()).and_then(|about| about.begin(&mut reading));
-            spent += begun.elapsed();
-            admitted = go_on(&mut reading, &mut spent).await;
+            *spent += begun.elapsed();
+            admitted = go_on(&mut reading, spent).await;
         }
-        self.metrics.prompt_counting.observe(spent);
+        self.metrics.prompt_counting.observe(*spent);
         admitted?;
         let (counted, pieces) = reading.counted();
         self.metrics.prompts.one(counted.count.kind);

@@ -45,6 +45,8 @@ kinds! {
     invalid_request = BAD_REQUEST "invalid_request_error" retry false,
     /// 401: no key, or not a good one.
     authentication = UNAUTHORIZED "authentication_error" retry false,
+    /// 403: the key may not do that.
+    permission = FORBIDDEN "permission_error" retry false,
     /// 404: no such path.
     not_found = NOT_FOUND "not_found_error" retry false,
     /// 405: the path exists, the method does not fit it.
@@ -53,12 +55,16 @@ kinds! {
     request_timeout = REQUEST_TIMEOUT "timeout_error" retry true,
     /// 413: the body is too large.
     request_too_large = PAYLOAD_TOO_LARGE "request_too_large" retry false,
+    /// 414: the path and query are too long.
+    uri_too_long = URI_TOO_LONG "invalid_request_error" retry false,
     /// 415: the body's encoding is not understood.
     unsupported_encoding = UNSUPPORTED_MEDIA_TYPE "invalid_request_error" retry false,
     /// 429: too many, for the moment.
     rate_limit = TOO_MANY_REQUESTS "rate_limit_error" retry true,
     /// 429: used up for longer than a try later could wait.
     used_up = TOO_MANY_REQUESTS "rate_limit_error" retry false,
+    /// 431: the head is too large.
+    head_too_large = REQUEST_HEADER_FIELDS_TOO_LARGE "request_too_large" retry false,
     /// 500: the edge or the upstream failed.
     api = INTERNAL_SERVER_ERROR "api_error" retry true,
     /// 504: the upstream did not answer in time.

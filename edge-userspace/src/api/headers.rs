@@ -8,6 +8,7 @@ use crate::context::hints::encode;
 use crate::prompt::Count;
 use crate::telemetry::Lane;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use std::time::Duration;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-edge-upstream-request-id");
@@ -18,6 +19,7 @@ const X_EDGE_INPUT_TOKENS: HeaderName = HeaderName::from_static("x-edge-input-to
 const X_ANTHROPIC_CONTEXT_HINT: HeaderName = HeaderName::from_static("x-anthropic-context-hint");
 const X_ANTHROPIC_PREFIX_HINT: HeaderName = HeaderName::from_static("x-anthropic-prefix-hint");
 const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
 
 /// Takes out of a request what speaks to the edge alone. An upstream refuses betas that it
@@ -72,12 +74,29 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     is_plain(headers) && is_media_type(headers, b"text/event-stream")
 }
 
+/// Whether a body ends as JSON or an event stream does, by its content type. An empty one has
+/// none.
+pub fn is_json_or_events(headers: &HeaderMap) -> bool {
+    let is_empty = (headers.get(header::CONTENT_LENGTH)).is_some_and(|length| length == "0");
+    is_empty
+        || is_media_type(headers, b"application/json")
+        || is_media_type(headers, b"text/event-stream")
+}
+
 /// Says how many tokens the request's prompt has; an upstream may be an edge as well.
 pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
     let value = count.and_then(|count| HeaderValue::try_from(count.to_string()).ok());
     match value {
         Some(value) => drop(headers.insert(X_EDGE_INPUT_TOKENS, value)),
         None => drop(headers.remove(X_EDGE_INPUT_TOKENS)),
+    }
+}
+
+/// Says what the edge itself took for the request. An upstream's own timings stay, before it.
+pub(super) fn tell_time(headers: &mut HeaderMap, took: Duration) {
+    let ms = took.as_secs_f64() * 1000.0;
+    if let Ok(value) = HeaderValue::try_from(format!("edge;dur={ms:.3}")) {
+        headers.append(SERVER_TIMING, value);
     }
 }
 
@@ -135,11 +154,14 @@ fn is_media_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::regions::Regions;
     use crate::api::{RequestIds, layer::LayerKey};
     use crate::secret::Secret;
 
     fn settings() -> Settings {
         Settings {
+            models: Vec::new(),
+            regions: Regions::of_nothing(),
             versions: Vec::new(),
             max_body_bytes: 0,
             node: HeaderValue::from_static("node-7"),

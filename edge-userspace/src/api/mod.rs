@@ -11,13 +11,16 @@ mod context;
 pub mod error;
 mod headers;
 pub mod layer;
+mod models;
 mod quota;
 mod read_off;
+mod regions;
 mod request_id;
 mod route;
 mod seen;
 mod settings;
 
+pub use headers::is_json_or_events;
 pub use request_id::{RequestId, RequestIds};
 pub use route::Route;
 pub use settings::{Settings, SettingsError};
@@ -35,19 +38,25 @@ use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
 use http::header::{self, HeaderValue};
-use http::uri::PathAndQuery;
-use http::{Method, Request, Response, Uri, Version};
+use http::uri::{Authority, PathAndQuery};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use quota::Sending;
-use read_off::read_off;
 use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
+
+/// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
+/// 6.5.2). Prompts are in the body; long cookies and traces are here.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Longest path and query.
+const MAX_PATH_BYTES: usize = 8 * 1024;
 
 /// The API as one thread serves it.
 pub struct Api {
@@ -69,6 +78,8 @@ pub struct Api {
 enum Plan {
     /// The edge answers: `/v1/health`.
     Health,
+    /// The edge answers with this JSON.
+    Own(Bytes),
     /// The upstream does.
     Forward,
     /// The prompt is read and counted first.
@@ -128,14 +139,15 @@ impl Api {
                 let expects_continue = request.headers().contains_key(header::EXPECT);
                 // A connection that ends has its rest read by whoever closes it.
                 if session.state() == State::Open {
-                    read_off(request.into_body(), version, expects_continue);
+                    self.read_off(session, request.into_body(), version, expects_continue);
                 }
                 whole(error.response(id.text()))
             }
             Ok(Plan::Health) => {
                 self.preheat(session, request.method(), &seen, id.at_s());
-                whole(health())
+                whole(json(Bytes::from_static(br#"{"status":"ok"}"#)))
             }
+            Ok(Plan::Own(answer)) => whole(json(answer)),
             Ok(Plan::Forward) => {
                 let (head, body) = request.into_parts();
                 let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
@@ -145,8 +157,11 @@ impl Api {
                 let learn = ToLearn::default();
                 let settlement = Settlement::none();
                 let sent = self.forward(stream, request, upload, &id, learn, picked, settlement);
-                sent.await
-                    .unwrap_or_else(|error| whole(error.response(id.text())))
+                let sent = match sent.await {
+                    Ok(list) if route == Route::Models => self.of_models(list, &id).await,
+                    sent => sent,
+                };
+                sent.unwrap_or_else(|error| whole(error.response(id.text())))
             }
             Ok(Plan::Count(announced, settlement)) => {
                 let asked = self.counted(stream, request, route, announced, settlement, &id);
@@ -156,7 +171,7 @@ impl Api {
                 answered.unwrap_or_else(|error| whole(error.response(id.text())))
             }
         };
-        if route != Route::None && response.status() == http::StatusCode::METHOD_NOT_ALLOWED {
+        if route != Route::None && response.status() == StatusCode::METHOD_NOT_ALLOWED {
             let allow = HeaderValue::from_static(route.methods());
             response.headers_mut().insert(header::ALLOW, allow);
         }
@@ -165,15 +180,45 @@ impl Api {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         if is_head {
+            if let ResponseBody::Whole(Some(body)) = response.body() {
+                let length = HeaderValue::from(body.len());
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_LENGTH, length);
+            }
             // HTTP/2 would send it on.
             *response.body_mut() = ResponseBody::Whole(None);
         }
         headers::tell_count(response.headers_mut(), count);
         self.tell_limits(session, &mut response);
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
+        headers::tell_time(response.headers_mut(), id.took());
         self.metrics
             .requests
             .one(Requests::new(route, response.status()));
+        response
+    }
+
+    /// What a client is told whose request could not be read, so that no more is known of it
+    /// than what is wrong; counts it.
+    pub fn unreadable(&self, session: &Session, status: StatusCode) -> Response<Bytes> {
+        let id = self.ids.next();
+        let error = match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => head_too_large(),
+            StatusCode::URI_TOO_LONG => path_too_long(),
+            _ => ApiError::invalid_request(
+                "The request is not HTTP/1.1 as RFC 9112 has it: its head or the framing of its body is malformed",
+            ),
+        };
+        let mut response = error.response(id.text());
+        headers::dress(
+            response.headers_mut(),
+            &self.settings,
+            session.identity().lane,
+            &id,
+        );
+        let counted = Requests::new(Route::None, error.status());
+        self.metrics.requests.one(counted);
         response
     }
 
@@ -204,10 +249,26 @@ impl Api {
                 "x-anthropic-context-id has two different values",
             ));
         }
+        hosts(request, seen)?;
+        if seen.has_blanks {
+            return Err(ApiError::invalid_request(
+                "a header's value begins or ends with a blank",
+            ));
+        }
         if seen.names_end_to_end {
             return Err(ApiError::invalid_request(
                 "connection names a header that is not of one hop",
             ));
+        }
+        if seen.head_bytes > MAX_HEAD_BYTES {
+            return Err(head_too_large());
+        }
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("", PathAndQuery::as_str);
+        if path.len() > MAX_PATH_BYTES {
+            return Err(path_too_long());
         }
         if route == Route::None {
             return Err(ApiError::not_found("There is nothing at this path"));
@@ -218,8 +279,8 @@ impl Api {
                 route.methods()
             )));
         }
-        if route == Route::Health {
-            return Ok(Plan::Health);
+        if let Some(answered) = self.own(request.uri(), route) {
+            return answered;
         }
         if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
             return Err(ApiError::invalid_request(
@@ -264,6 +325,48 @@ impl Api {
         })
     }
 
+    /// What the edge answers without an upstream.
+    fn own(&self, uri: &Uri, route: Route) -> Option<Result<Plan, ApiError>> {
+        let models = &self.settings.models;
+        let may = |id: &str| self.sender.upstreams().serves(id.as_bytes());
+        let answer = match route {
+            Route::Health => return Some(Ok(Plan::Health)),
+            Route::Regions => {
+                let (regions, upstreams) = (&self.settings.regions, self.sender.upstreams());
+                Ok(regions.json(&self.metrics, &self.prompts, upstreams))
+            }
+            Route::Models if !models.is_empty() => models::list(models, uri.query(), may),
+            Route::Model if !models.is_empty() => {
+                let id = route::model_id(uri.path()).unwrap_or_default();
+                models::one(models, &id, may)
+            }
+            _ => return None,
+        };
+        Some(answer.map(Plan::Own))
+    }
+
+    /// An upstream's list of models without those that the edge sends nowhere.
+    async fn of_models(
+        &self,
+        list: Response<ResponseBody>,
+        id: &RequestId,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        let upstreams = self.sender.upstreams();
+        if upstreams.serve_all() || list.status() != StatusCode::OK {
+            return Ok(list);
+        }
+        let (mut head, body) = list.into_parts();
+        let begun = Instant::now();
+        let read = Limited::new(body, models::MAX_LIST_BYTES).collect().await;
+        id.wait(begun.elapsed());
+        let may = |id: &str| upstreams.serves(id.as_bytes());
+        let left = (read.ok()).and_then(|body| models::filtered(&body.to_bytes(), may));
+        let left =
+            left.ok_or_else(|| ApiError::api("The upstream's list of models could not be read"))?;
+        head.headers.remove(header::CONTENT_LENGTH);
+        Ok(Response::from_parts(head, ResponseBody::Whole(Some(left))))
+    }
+
     /// Counts the prompt, then answers with the count or sends the request on.
     async fn counted(
         &self,
@@ -277,8 +380,10 @@ impl Api {
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
         let waiting = Waiting::new(&self.metrics);
-        let admitted = stream.run(self.admit(&session, route, &announced, &mut body));
-        let admitted = admitted.await;
+        let (begun, mut spent) = (Instant::now(), Duration::ZERO);
+        let admitted = self.admit(&session, route, &announced, &mut body, &mut spent);
+        let admitted = stream.run(admitted).await;
+        id.wait(begun.elapsed().saturating_sub(spent));
         if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
             waiting.over();
         }
@@ -292,7 +397,7 @@ impl Api {
             Ok(Err(refused)) => {
                 let is_over = matches!(refused, Refused::Body(_));
                 if session.state() == State::Open && !is_over {
-                    read_off(body, head.version, false);
+                    self.read_off(&session, body, head.version, false);
                 }
                 return (Err(self.not_admitted(&refused)), None);
             }
@@ -358,6 +463,7 @@ impl Api {
         let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();
+        id.wait(begun.elapsed());
         let answered = answered.map_err(ended)?;
         let (head, answer) = match answered {
             Ok(answered) => answered.into_parts(),
@@ -446,6 +552,19 @@ impl Api {
         }
     }
 
+    /// See [`read_off`](read_off::read_off).
+    fn read_off(
+        &self,
+        session: &Session,
+        body: Incoming,
+        version: Version,
+        expects_continue: bool,
+    ) {
+        let known_bytes = session.is_bound().then_some(self.settings.max_body_bytes);
+        let most_bytes = read_off::most_bytes(version, known_bytes);
+        read_off::read_off(body, version, most_bytes, expects_continue);
+    }
+
     /// The connection ends with the answer, so that another try opens a new one, which may
     /// be within the rate.
     fn over_rate(&self, session: &Session) -> ApiError {
@@ -490,8 +609,46 @@ fn ended(end: End) -> ApiError {
     }
 }
 
-fn health() -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from_static(br#"{"status":"ok"}"#));
+/// Whether the request says which host it is for as it must: RFC 9112 section 3.2, RFC 9113
+/// section 8.3.1.
+fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
+    let wants_host = request.version() == Version::HTTP_11;
+    if seen.host_malformed || seen.hosts > 1 || (wants_host && seen.hosts == 0) {
+        return Err(ApiError::invalid_request(
+            "host must be there once and be a host, with a port if need be",
+        ));
+    }
+    let authority = request.uri().authority().map(Authority::as_str);
+    let Some(authority) = authority.filter(|_| request.version() == Version::HTTP_2) else {
+        return Ok(());
+    };
+    if authority.contains('@') {
+        return Err(ApiError::invalid_request(
+            ":authority must be a host, without a user",
+        ));
+    }
+    match seen.host {
+        Some(host) if !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes()) => Err(
+            ApiError::invalid_request("host and :authority name different hosts"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn head_too_large() -> ApiError {
+    ApiError::head_too_large(format!(
+        "The request's headers are larger than {MAX_HEAD_BYTES} bytes"
+    ))
+}
+
+fn path_too_long() -> ApiError {
+    ApiError::uri_too_long(format!(
+        "The path and query are longer than {MAX_PATH_BYTES} bytes"
+    ))
+}
+
+fn json(body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response

@@ -4,7 +4,7 @@ use http::HeaderValue;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lower-case base32 in the order of ASCII (Crockford's), so that ids sort by time.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -25,17 +25,29 @@ pub struct RequestIds {
     process: u32,
 }
 
-/// A request's id and when the request came.
+/// A request's id, when the request came, and how long others have been waited for since.
 ///
-/// The two may differ: the time in the id never goes back, so after a clock that ran ahead
+/// The times of the first two may differ: the time in the id never goes back, so after a clock that ran ahead
 /// was set right it stays ahead for a while. Nothing is to be judged by it.
 #[derive(Clone, Debug)]
 pub struct RequestId {
     text: HeaderValue,
     at_s: u64,
+    begun: Instant,
+    waited: Cell<Duration>,
 }
 
 impl RequestId {
+    /// The client or the upstream was waited for so long.
+    pub(super) fn wait(&self, waited: Duration) {
+        self.waited.set(self.waited.get() + waited);
+    }
+
+    /// What the edge itself has taken since the request came.
+    pub(super) fn took(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(self.waited.get())
+    }
+
     /// As it stands in the `request-id` header.
     #[must_use]
     pub fn text(&self) -> &HeaderValue {
@@ -85,6 +97,8 @@ impl RequestIds {
         RequestId {
             text: self.text(id_ns),
             at_s: now.as_secs(),
+            begun: Instant::now(),
+            waited: Cell::default(),
         }
     }
 

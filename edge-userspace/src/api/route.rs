@@ -14,6 +14,10 @@ pub enum Route {
     CountTokens,
     /// `/v1/models`
     Models,
+    /// `/v1/models/{id}`
+    Model,
+    /// `/v1/regions`
+    Regions,
     /// `/v1/chat/completions`, OpenAI's shape.
     ChatCompletions,
     /// Nothing here.
@@ -29,8 +33,10 @@ impl Route {
             "/v1/messages" => Self::Messages,
             "/v1/messages/count_tokens" => Self::CountTokens,
             "/v1/models" => Self::Models,
+            "/v1/regions" => Self::Regions,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/health" => Self::Health,
+            _ if model_id(path).is_some() => Self::Model,
             _ => Self::None,
         }
     }
@@ -39,8 +45,7 @@ impl Route {
     #[must_use]
     pub const fn methods(self) -> &'static str {
         match self {
-            Self::Health => "GET, HEAD",
-            Self::Models => "GET",
+            Self::Health | Self::Models | Self::Model | Self::Regions => "GET, HEAD",
             Self::Messages | Self::CountTokens | Self::ChatCompletions => "POST",
             Self::None => "",
         }
@@ -50,8 +55,9 @@ impl Route {
     #[must_use]
     pub fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Health => matches!(*method, Method::GET | Method::HEAD),
-            Self::Models => *method == Method::GET,
+            Self::Health | Self::Models | Self::Model | Self::Regions => {
+                matches!(*method, Method::GET | Method::HEAD)
+            }
             Self::Messages | Self::CountTokens | Self::ChatCompletions => *method == Method::POST,
             Self::None => false,
         }
@@ -69,10 +75,48 @@ impl Route {
             Self::Messages => "messages",
             Self::CountTokens => "count_tokens",
             Self::Models => "models",
+            Self::Model => "model",
+            Self::Regions => "regions",
             Self::ChatCompletions => "chat_completions",
             Self::None => "none",
         }
     }
+}
+
+/// The model that `/v1/models/{id}` asks for: visible ASCII, of which nothing could be read as
+/// another path by an upstream that decodes once more.
+pub(super) fn model_id(path: &str) -> Option<String> {
+    let escaped = path.strip_prefix("/v1/models/")?;
+    if escaped.contains('/') || escaped.len() > MAX_ID_BYTES {
+        return None;
+    }
+    let id = unescape(escaped)?;
+    let good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\' | b'?' | b'#');
+    let mut parts = id.split('/');
+    let is_good = id.bytes().all(good) && parts.all(|part| !matches!(part, "" | "." | ".."));
+    is_good.then_some(id)
+}
+
+/// Longest name of a model, escaped.
+const MAX_ID_BYTES: usize = 256;
+
+/// Takes percent-encoding off (RFC 3986 section 2.1). None: it is broken, or no UTF-8.
+pub(super) fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, others)) = rest.split_first() {
+        rest = others;
+        if byte == b'%' {
+            let (digits, others) = others.split_at_checked(2)?;
+            let mut decoded = [0];
+            hex::decode_to_slice(digits, &mut decoded).ok()?;
+            bytes.push(decoded[0]);
+            rest = others;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl Series for Route {
@@ -82,6 +126,8 @@ impl Series for Route {
             Self::Messages,
             Self::CountTokens,
             Self::Models,
+            Self::Model,
+            Self::Regions,
             Self::ChatCompletions,
             Self::None,
         ]
@@ -110,8 +156,39 @@ mod tests {
             "//v1/messages",
             "/v1/Messages",
             "/v1/./messages",
-            "/v1/models/x",
             "/v1/%6dessages",
+            "/v1/regions/",
+        ] {
+            assert_eq!(Route::of(path), Route::None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_models_path_is_one_name_and_no_other_path() {
+        for (path, id) in [
+            ("/v1/models/claude-demo", "claude-demo"),
+            ("/v1/models/a%2Fb:c@1", "a/b:c@1"),
+        ] {
+            assert_eq!(model_id(path).as_deref(), Some(id));
+            assert_eq!(Route::of(path), Route::Model);
+        }
+        let long = format!("/v1/models/{}", "x".repeat(300));
+        for path in [
+            "/v1/models/",
+            "/v1/models/a/b",
+            "/v1/models/..",
+            "/v1/models/%2e%2E",
+            "/v1/models/%2e%2e%2fmessages",
+            "/v1/models/a%2f..%2f..%2fx",
+            "/v1/models/%252e%252e",
+            "/v1/models/a%5cb",
+            "/v1/models/a%00",
+            "/v1/models/a%3fb",
+            "/v1/models/%c3%a9",
+            "/v1/models/%",
+            "/v1/models/%4",
+            "/v1/models/%zz",
+            &long,
         ] {
             assert_eq!(Route::of(path), Route::None, "{path}");
         }

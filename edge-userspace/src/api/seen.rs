@@ -4,9 +4,13 @@ use crate::context::wire::{self, WireFingerprint};
 use crate::prompt::decode::Encoding;
 use crate::session::Presented;
 use http::header::{HeaderMap, HeaderValue};
+use http::uri::Authority;
 
 /// The `anthropic-beta` by which a prefix hint is asked for.
 pub(super) const PREFIX_HINT: &[u8] = b"prefix-hint-2024-10-22";
+
+/// What a header counts besides its name and its value.
+const HEADER_BYTES: usize = 32;
 
 /// What the edge looks at in a request's headers.
 #[derive(Debug, Default)]
@@ -23,10 +27,21 @@ pub(super) struct Seen<'a> {
     pub(super) encoding_unknown: bool,
     /// A transfer encoding other than chunked.
     pub(super) framing_unknown: bool,
+    /// How many `host` headers there are.
+    pub(super) hosts: usize,
+    /// The last of them.
+    pub(super) host: Option<&'a HeaderValue>,
+    /// One of them names no host.
+    pub(super) host_malformed: bool,
     /// `connection` names a header that is not of one hop and that is relied on.
     pub(super) names_end_to_end: bool,
     /// `x-debug: legacy`
     pub(super) debug_legacy: bool,
+    /// A value begins or ends with a blank, which HTTP/2 has no use for (RFC 9113 section
+    /// 8.2.1) and HTTP/1.1 would lose.
+    pub(super) has_blanks: bool,
+    /// The size of all headers, each with its name and 32 bytes more (RFC 9113 section 6.5.2).
+    pub(super) head_bytes: usize,
     /// What the client says of its body's size, bytes.
     pub(super) content_length: Option<u64>,
     /// `anthropic-fingerprint`
@@ -46,6 +61,8 @@ impl<'a> Seen<'a> {
     pub(super) fn read(headers: &'a HeaderMap) -> Self {
         let mut seen = Self::default();
         for (name, value) in headers {
+            seen.has_blanks |= has_blanks(value.as_bytes());
+            seen.head_bytes += name.as_str().len() + value.len() + HEADER_BYTES;
             match name.as_str() {
                 "x-api-key" => seen.key(value.as_bytes()),
                 "authorization" => {
@@ -62,6 +79,11 @@ impl<'a> Seen<'a> {
                     let conflict = seen.fingerprint.is_some_and(|other| other != value);
                     seen.fingerprints_conflict |= conflict;
                     seen.fingerprint = Some(value);
+                }
+                "host" => {
+                    seen.hosts += 1;
+                    seen.host = Some(value);
+                    seen.host_malformed |= !may_be_host(value.as_bytes());
                 }
                 "content-encoding" => {
                     let value = value.as_bytes();
@@ -136,6 +158,16 @@ impl<'a> Seen<'a> {
         let known = accepted.iter().any(|known| version == known.as_str());
         known && !self.versions_conflict
     }
+}
+
+fn has_blanks(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_blank(value.first()) || is_blank(value.last())
+}
+
+/// Whether it could be a host and a port (RFC 9112 section 3.2); none at all may be.
+fn may_be_host(value: &[u8]) -> bool {
+    value.is_empty() || Authority::try_from(value).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 /// Whether the edge checks that header or the upstream depends on it. `connection` must not

@@ -1,7 +1,8 @@
-//! The `[api]` section made ready. Shared by all threads.
+//! The `[api]` section and `[[regions]]` made ready. Shared by all threads.
 
 use super::layer::LayerKey;
-use crate::config;
+use super::regions::Regions;
+use crate::config::{Config, ListedModel};
 use crate::secret::{self, Secret};
 use http::HeaderValue;
 
@@ -14,6 +15,9 @@ pub struct Settings {
     pub(super) max_body_bytes: u64,
     pub(super) node: HeaderValue,
     pub(super) layer: LayerKey,
+    /// Empty: an upstream is asked.
+    pub(super) models: Vec<ListedModel>,
+    pub(super) regions: Regions,
 }
 
 /// Why `[api]` cannot be made ready.
@@ -32,7 +36,9 @@ impl Settings {
     ///
     /// # Errors
     /// When the secret is not there or the node's name cannot be sent.
-    pub fn new(config: &config::Api) -> Result<Self, SettingsError> {
+    pub fn new(config: &Config) -> Result<Self, SettingsError> {
+        let regions = Regions::new(config);
+        let config = &config.api;
         let secret = match &config.layer_secret {
             Some(from) => from.read()?,
             None => Secret::random(LAYER_SECRET_BYTES)?,
@@ -44,6 +50,8 @@ impl Settings {
             max_body_bytes: config.max_body_bytes,
             node,
             layer: LayerKey::new(&secret),
+            models: config.models.clone(),
+            regions,
         })
     }
 }

@@ -83,6 +83,7 @@ impl Loader<'_, '_> {
             upstreams: self.upstreams(),
             choice: self.choice(),
             api: self.api(),
+            regions: self.regions(),
             prompt: self.prompt(),
             quotas: self.quotas(),
             context: self.context(),
@@ -259,6 +260,9 @@ impl Loader<'_, '_> {
             versions: versions.into_iter().map(|(version, _)| version).collect(),
             max_body_bytes: self.integer("api.max_body_bytes"),
             node,
+            url: self.own_url(),
+            zone: self.text("api.zone"),
+            models: self.listed_models(),
             layer_secret: self.secret_source("api.layer_secret"),
         }
     }

@@ -8,6 +8,7 @@ mod check;
 mod clients;
 mod context;
 mod files;
+mod listed;
 mod live;
 mod load;
 mod models;
@@ -17,12 +18,14 @@ mod proxy_protocol;
 mod quotas;
 mod read;
 pub mod schema;
+mod tables;
 mod upstreams;
 pub mod values;
 
 pub use clients::{Action, Clients, Rule};
 pub use context::Context;
 pub use files::{Identity, IdentityError};
+pub use listed::{ListedModel, Region};
 pub use live::{LIVE, Said};
 pub use load::{admin_address, load, load_said};
 pub use models::{Framing, Model, Models, Name, Tokenizer};
@@ -59,6 +62,8 @@ pub struct Config {
     pub choice: Choice,
     /// `[api]`
     pub api: Api,
+    /// `[[regions]]`: the other nodes.
+    pub regions: Vec<Region>,
     /// `[prompt]`
     pub prompt: Prompt,
     /// `[quotas]`
@@ -195,6 +200,12 @@ pub struct Api {
     pub max_body_bytes: u64,
     /// Name of this node in `x-anthropic-routed-to`. Default the host name.
     pub node: String,
+    /// Where clients reach this node, if it says so.
+    pub url: Option<String>,
+    /// Where this node stands, if it says so.
+    pub zone: Option<String>,
+    /// `[[api.models]]`: what `/v1/models` lists; empty: what an upstream answers.
+    pub models: Vec<ListedModel>,
     /// The secret under which `x-anthropic-layer` is signed; none: one is made at start.
     pub layer_secret: Option<SecretSource>,
 }

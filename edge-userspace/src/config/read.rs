@@ -7,6 +7,7 @@ use super::live::Said;
 use super::models::{self, Places, Written};
 use super::problem::Problems;
 use super::schema::{FIELDS, Field, Kind, Otherwise};
+use super::tables::{self, Table};
 use super::values::{parse_duration, show_duration};
 use super::{Rule, clients, proxy_protocol, upstreams};
 use ipnet::IpNet;
@@ -35,6 +36,7 @@ enum Value {
     Rules(Vec<(Rule, Span)>),
     Models(Vec<(Written, Places)>),
     Upstreams(Vec<(upstreams::Written, Span)>),
+    Tables(Vec<Table>),
 }
 
 impl Value {
@@ -51,6 +53,7 @@ impl Value {
             Self::Rules(values) => all(values),
             Self::Models(values) => all(values),
             Self::Upstreams(values) => all(values),
+            Self::Tables(tables) => format!("{tables:?}"),
             single => format!("{single:?}"),
         }
     }
@@ -248,6 +251,13 @@ impl Values {
         }
     }
 
+    pub(super) fn tables(&self, name: &str) -> Option<&[Table]> {
+        match self.of(name)? {
+            Value::Tables(value) => Some(value),
+            _ => None,
+        }
+    }
+
     fn of(&self, name: &str) -> Option<&Value> {
         debug_assert!(
             FIELDS.iter().any(|field| field.name == name),
@@ -345,6 +355,10 @@ fn parse(
             value.span(),
             problems,
         )));
+    }
+    if let (Kind::Tables(fields), DeValue::Array(items)) = (&field.kind, value.get_ref()) {
+        let tables = tables::parse(field.name, fields, items, problems);
+        return Some(Value::Tables(tables));
     }
     let mut wrong = |span: Span, what: String| {
         problems.add(

@@ -2,6 +2,7 @@
 //!
 //! The loader and the reference in `docs/operations.md` both come from this list.
 
+use super::listed;
 use std::time::Duration;
 
 /// A field of the configuration.
@@ -44,6 +45,8 @@ pub enum Kind {
     Models,
     /// Tables of upstreams.
     Upstreams,
+    /// Tables of texts: the fields of each, and whether it must be written.
+    Tables(&'static [(&'static str, bool)]),
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -77,8 +80,8 @@ macro_rules! fields {
 }
 
 use Kind::{
-    Address, Addresses, Boolean, Choice, Integer, Models, Networks, Path, Rules, Text, Texts,
-    Upstreams,
+    Address, Addresses, Boolean, Choice, Integer, Models, Networks, Path, Rules, Tables, Text,
+    Texts, Upstreams,
 };
 use Otherwise::{Computed, Required, Value};
 
@@ -153,6 +156,8 @@ fields! {
         "Rules by JA4 fingerprint, first match wins, at most 256: `ja4` is a fingerprint whose parts may each end in `*`, `action` is `allow`, `deny` (refused in the hello) or `legacy` (no zero lane, whatever the token).";
     "upstreams": Upstreams, Computed("the one of `[upstream]`"),
         "Several upstreams, at most 64: see [Several upstreams](#several-upstreams). What `[upstream]` says holds for each that does not say otherwise.";
+    "regions": Tables(listed::REGION_FIELDS), Computed("none"),
+        "The other nodes that `/v1/regions` names to clients, at most 1000: see [Nodes and models](#nodes-and-models).";
     "upstream.url": Text, Computed("must be written unless there are `[[upstreams]]`"),
         "Where requests go: `http://` or `https://`, host, and port if it is not the scheme's own. Requests keep their path.";
     "upstream.ca_file": Path, Computed("the system's roots"),
@@ -197,6 +202,12 @@ fields! {
         "Largest request body; a larger one is a 413.";
     "api.node": Text, Computed("the host name"),
         "Name of this node in `x-anthropic-routed-to`.";
+    "api.url": Text, Computed("not said"),
+        "Where clients reach this node, for `/v1/regions`: `https://`, host, and port if it is not 443.";
+    "api.zone": Text, Computed("not said"),
+        "Where this node stands, by whatever name, for `/v1/regions`.";
+    "api.models": Tables(listed::MODEL_FIELDS), Computed("what an upstream answers"),
+        "The models that `/v1/models` lists, at most 1000: see [Nodes and models](#nodes-and-models).";
     "api.layer_secret.file": Path, Computed("a secret made at start"),
         "File with the secret under which `x-anthropic-layer` is signed.";
     "api.layer_secret.environment": Text, Computed("a secret made at start"),
@@ -279,6 +290,11 @@ impl Kind {
             Self::Rules => "tables, each with `ja4` and `action`".to_owned(),
             Self::Models => "tables, each with `name` and `tokenizer`".to_owned(),
             Self::Upstreams => "tables, each with `name` and `url`".to_owned(),
+            Self::Tables(fields) => {
+                let names = fields.iter().filter(|(_, required)| *required);
+                let names: Vec<_> = names.map(|(name, _)| format!("`{name}`")).collect();
+                format!("tables, each with {}", names.join(" and "))
+            }
             Self::Choice(names) => {
                 let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
                 format!("one of {}", names.join(", "))

@@ -4,7 +4,9 @@ use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
 use super::proxy_protocol::{self, Preface};
+use super::unreadable::{Unreadable, Wire};
 use super::{Identity, Thread, compare, refuse, rules};
+use crate::api;
 use crate::charges::Now;
 use crate::ja4::Ja4;
 use crate::session::{End, Session, State};
@@ -12,6 +14,7 @@ use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, ProxyHeader, Ver
 use bytes::BytesMut;
 use edge_common::policy::Reason;
 use http::Request;
+use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -27,8 +30,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tokio_rustls::server::TlsStream;
 
-/// Largest request head. Prompts are in the body; long cookies and traces are here.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Largest request head that is read at all; the API says more of one that is too large for it.
+const MAX_HEAD_BYTES: usize = 2 * api::MAX_HEAD_BYTES;
 const MAX_HEADERS: usize = 256;
 /// A request's head must be whole within this time; also how long an HTTP/1.1 connection
 /// may be idle.
@@ -223,14 +226,28 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
     log_served(&identity);
     let is_h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let session = thread.keeper.open(identity);
+    let wire = Rc::new(Wire::default());
     let service = {
         let (thread, session) = (Rc::clone(thread), Rc::clone(&session));
+        let wire = Rc::clone(&wire);
         service_fn(move |request: Request<Incoming>| {
             let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
-            async move { Ok::<_, Infallible>(thread.api.answer(&session, request).await) }
+            let wire = Rc::clone(&wire);
+            async move {
+                let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
+                let may_have_both = is_chunked && wire.length_said.get();
+                let mut response = thread.api.answer(&session, request).await;
+                if may_have_both {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                if !api::is_json_or_events(response.headers()) {
+                    wire.opaque.set(true);
+                }
+                Ok::<_, Infallible>(response)
+            }
         })
     };
-    let io = TokioIo::new(tls);
     let ended = if is_h2 {
         let mut builder = http2::Builder::new(Local);
         builder
@@ -242,7 +259,7 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .max_header_list_size(MAX_HEAD_BYTES as u32)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT);
-        let connection = pin!(builder.serve_connection(io, service));
+        let connection = pin!(builder.serve_connection(TokioIo::new(tls), service));
         let close = http2::Connection::graceful_shutdown;
         drive(connection, close, &session, metrics).await
     } else {
@@ -252,8 +269,9 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .header_read_timeout(HEAD_TIMEOUT)
             .max_header_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEAD_BYTES * 2);
-        let connection = pin!(builder.serve_connection(io, service));
+            .max_buf_size(MAX_HEAD_BYTES);
+        let io = Unreadable::new(tls, thread, &session, &wire);
+        let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
         // Accepted when the daemon stopped already, it has had no request, and would be
         // closed at once: the response to the first one closes it, or patience's end.
         let is_late = session.state() != State::Open;

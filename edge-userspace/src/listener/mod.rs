@@ -17,6 +17,7 @@ mod refuse;
 mod rules;
 mod socket;
 mod tls;
+mod unreadable;
 
 pub use crate::telemetry::Lane;
 pub use socket::{BindError, bind};
@@ -132,7 +133,7 @@ impl Shared {
             upstreams.on_ejected(move |id| contexts.forget(id));
         }
         Ok(Self {
-            settings: Arc::new(Settings::new(&config.api)?),
+            settings: Arc::new(Settings::new(&config)?),
             upstreams,
             contexts,
             prompts: Arc::new(Prompts::new(&config.prompt)),

@@ -137,6 +137,32 @@ impl Upstreams {
         u16::try_from(self.members.len()).unwrap_or(u16::MAX)
     }
 
+    /// Requests that run at all of them together.
+    #[must_use]
+    pub fn running(&self) -> u64 {
+        let requests = |member: &Member| member.outstanding.requests.load(Ordering::Relaxed);
+        self.members.iter().map(requests).sum()
+    }
+
+    /// Connections that each thread may have to all of them together.
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        let places = |member: &Member| member.config.max_connections as u64;
+        self.members.iter().map(places).sum()
+    }
+
+    /// Whether one of them takes that model's requests.
+    #[must_use]
+    pub fn serves(&self, model: &[u8]) -> bool {
+        (self.members.iter()).any(|member| member.config.serves(Some(model)))
+    }
+
+    /// Whether there is no model that none of them takes.
+    #[must_use]
+    pub fn serve_all(&self) -> bool {
+        (self.members.iter()).any(|member| member.config.models.is_empty())
+    }
+
     /// The number of the one of that name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<UpstreamId> {

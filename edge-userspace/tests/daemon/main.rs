@@ -1,5 +1,6 @@
 //! The daemon as a process: how it starts, what it says, how it stops.
 
+mod memory;
 mod process;
 mod reload;
 mod secrets;

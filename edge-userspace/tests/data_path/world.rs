@@ -340,8 +340,12 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             versions: vec!["2023-06-01".to_owned()],
             max_body_bytes: 32 << 20,
             node: "node-test".to_owned(),
+            url: None,
+            zone: None,
+            models: Vec::new(),
             layer_secret: Some(config::SecretSource::File(layer_secret(files))),
         },
+        regions: Vec::new(),
         prompt: config::Prompt {
             max_tokens: 0,
             max_held_bytes: 512 << 20,

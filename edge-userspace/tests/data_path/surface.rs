@@ -1,0 +1,260 @@
+//! What the edge answers itself: models, nodes, and requests that nobody can read.
+
+use crate::client::{Ask, Client, Http, alpn};
+use crate::world::{ALICE, Wishes, World, soon, token};
+use edge_userspace::api::MAX_HEAD_BYTES;
+use edge_userspace::config::{ListedModel, Name, Region};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+fn listed(id: &str) -> ListedModel {
+    ListedModel {
+        id: id.to_owned(),
+        display_name: format!("The {id}"),
+        created_at: "2026-02-05T00:00:00Z".to_owned(),
+        lifecycle: "active".to_owned(),
+    }
+}
+
+fn get(path: &'static str) -> Ask {
+    Ask::new(Method::GET, path).with("x-api-key", ALICE)
+}
+
+fn ids(list: &Value) -> Vec<&str> {
+    let data = list["data"].as_array().unwrap().iter();
+    data.map(|model| model["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn configured_models_are_listed_page_by_page_and_one_by_one() {
+    let world = World::configured(|config| {
+        config.api.models = ["m1", "m2", "vendor/m3"].map(listed).to_vec();
+    });
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let list = client.ask(get("/v1/models")).await.unwrap();
+        assert_eq!(list.status, 200);
+        assert_eq!(list.header("content-type"), "application/json");
+        assert_eq!(ids(&list.json()), ["m1", "m2", "vendor/m3"]);
+        assert_eq!(list.json()["has_more"], false);
+        let page = client.ask(get("/v1/models?limit=1&after_id=m1")).await;
+        let page = page.unwrap().json();
+        assert_eq!(ids(&page), ["m2"]);
+        assert_eq!(
+            (&page["has_more"], &page["last_id"]),
+            (&json!(true), &json!("m2"))
+        );
+        let one = client.ask(get("/v1/models/vendor%2Fm3")).await.unwrap();
+        assert_eq!(one.json()["display_name"], "The vendor/m3");
+        let other = client.ask(get("/v1/models/m4")).await.unwrap();
+        other.is_error(404, "not_found_error", "There is no such model");
+        let wrong = client.ask(get("/v1/models?limit=0")).await.unwrap();
+        wrong.is_error(400, "invalid_request_error", "limit: must be");
+        let head = Ask::new(Method::HEAD, "/v1/models").with("x-api-key", ALICE);
+        let head = client.ask(head).await.unwrap();
+        assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+        assert_eq!(head.header("content-length"), list.body.len().to_string());
+    }
+    let no_key = Ask::new(Method::GET, "/v1/models");
+    let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
+    let refused = client.ask(no_key).await.unwrap();
+    refused.is_error(401, "authentication_error", "No API key");
+    assert_eq!(world.model.stats().figures().requests, 0);
+}
+
+#[tokio::test]
+async fn models_that_no_upstream_serves_are_not_listed() {
+    let world = World::configured(|config| {
+        config.api.models = ["m1", "m2"].map(listed).to_vec();
+        config.upstreams[0].models = vec![Name::parse("m2").unwrap()];
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let list = client.ask(get("/v1/models")).await.unwrap().json();
+    assert_eq!(ids(&list), ["m2"]);
+    // Without a list of its own the edge passes on an upstream's, and the same holds.
+    let world = World::with(Wishes {
+        config: |config| config.upstreams[0].models = vec![Name::parse("other").unwrap()],
+        ..Wishes::default()
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let list = client.ask(get("/v1/models")).await.unwrap().json();
+    assert!(ids(&list).is_empty(), "{list}");
+    assert_eq!(world.model.stats().figures().requests, 1);
+}
+
+#[tokio::test]
+async fn regions_are_this_node_first_with_its_load_and_then_the_others() {
+    let world = World::configured(|config| {
+        config.api.zone = Some("a".to_owned());
+        config.listen.max_connections = 4;
+        config.regions = vec![Region {
+            id: "node-2".to_owned(),
+            url: "https://node-2.example".to_owned(),
+            audience: Some("other".to_owned()),
+            zone: None,
+        }];
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let regions = client.ask(get("/v1/regions")).await.unwrap().json();
+    let [own, other] = &regions["regions"].as_array().unwrap()[..] else {
+        panic!("{regions}");
+    };
+    assert_eq!(
+        (&own["id"], &own["zone"]),
+        (&json!("node-test"), &json!("a"))
+    );
+    assert_eq!(
+        (&own["is_self"], &own["connections"]),
+        (&json!(true), &json!(1))
+    );
+    assert_eq!(own["audience"], "test");
+    assert!(own.get("url").is_none(), "not configured");
+    // One of four connections; the processor may be busier.
+    let used = own["capacity_percent"].as_f64().unwrap();
+    assert!((25.0..=100.0).contains(&used), "{own}");
+    assert_eq!(
+        *other,
+        json!({"id": "node-2", "url": "https://node-2.example", "audience": "other",
+            "capacity_percent": null, "connections": null, "latency_ms": null, "is_self": false,
+            "preferred_tcp_keepalive_s": 30, "max_tokens_per_minute": null})
+    );
+    let head = Ask::new(Method::HEAD, "/v1/regions").with("x-api-key", ALICE);
+    let head = client.ask(head).await.unwrap();
+    assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+    let no_key = client
+        .ask(Ask::new(Method::GET, "/v1/regions"))
+        .await
+        .unwrap();
+    no_key.is_error(401, "authentication_error", "No API key");
+}
+
+#[tokio::test]
+async fn answers_say_what_the_edge_itself_took() {
+    let world = World::new();
+    let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
+    let ask = Ask::message(ALICE).with("x-demo-first-token-ms", "1000");
+    let answer = client.ask(ask).await.unwrap();
+    let took = answer.header("server-timing");
+    let took = took.strip_prefix("edge;dur=").unwrap().parse::<f64>();
+    assert!(
+        (0.0..1000.0).contains(&took.unwrap()),
+        "without the upstream's time"
+    );
+}
+
+#[tokio::test]
+async fn heads_and_paths_that_are_too_long_are_refused_in_the_apis_shape() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let ask = Ask::message(ALICE).with("x-large", &"x".repeat(MAX_HEAD_BYTES));
+        let answer = client.ask(ask).await.unwrap();
+        answer.is_error(431, "request_too_large", "The request's headers are larger");
+        let path: &'static str = format!("/v1/messages?{}", "q".repeat(9000)).leak();
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let answer = client.ask(get(path)).await.unwrap();
+        answer.is_error(
+            414,
+            "invalid_request_error",
+            "The path and query are longer",
+        );
+        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+        assert_eq!(answer.status, 200, "the connection serves on");
+    }
+    assert_eq!(world.model.stats().figures().requests, 2);
+}
+
+/// Over raw HTTP/1.1: what comes back for a request that is none.
+async fn raw(world: &World, bytes: &[u8]) -> String {
+    let hello = alpn(&[b"http/1.1", &token(ALICE)]);
+    let mut tls = world.tls(&hello).await.unwrap();
+    tls.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = soon("the connection's end", tls.read_to_end(&mut answer)).await;
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn requests_that_nobody_can_read_are_answered_in_the_apis_shape_too() {
+    let world = World::new();
+    let many: String = (0..300).map(|n| format!("x-{n}: 1\r\n")).collect();
+    let large = format!("x-large: {}\r\n", "x".repeat(3 * MAX_HEAD_BYTES));
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(70_000));
+    for (what, bytes, status, kind) in [
+        (
+            "a broken line",
+            "GET / HTTP/9\r\n\r\n".to_owned(),
+            400,
+            "invalid_request_error",
+        ),
+        (
+            "many headers",
+            format!("GET / HTTP/1.1\r\n{many}\r\n"),
+            431,
+            "request_too_large",
+        ),
+        (
+            "a large head",
+            format!("GET / HTTP/1.1\r\n{large}\r\n"),
+            431,
+            "request_too_large",
+        ),
+        ("a long path", long, 414, "invalid_request_error"),
+    ] {
+        let answer = raw(&world, bytes.as_bytes()).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{what}: {answer}"
+        );
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["error"]["type"], kind, "{what}");
+        let id = format!("request-id: {}", body["request_id"].as_str().unwrap());
+        let length = format!("content-length: {}", answer.len() - head.len() - 4);
+        for header in [
+            &*id,
+            &length,
+            "connection: close",
+            "x-should-retry: false",
+            "date: ",
+        ] {
+            assert_eq!(head.matches(header).count(), 1, "{what}: {header}: {head}");
+        }
+    }
+    assert_eq!(world.model.stats().figures().requests, 0);
+}
+
+/// An answer that is neither JSON nor events may end in whatever it likes.
+#[tokio::test]
+async fn an_upstreams_own_page_passes_whatever_it_says() {
+    let page = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let mut seen = Vec::new();
+        while !seen.windows(4).any(|four| four == b"\r\n\r\n") {
+            assert_ne!(tcp.read_buf(&mut seen).await.unwrap(), 0);
+        }
+        let length = page.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {length}\r\n\r\n"
+        );
+        tcp.write_all(head.as_bytes()).await.unwrap();
+        tcp.write_all(page.as_bytes()).await.unwrap();
+        // Until the edge leaves.
+        let _ = tcp.read_to_end(&mut seen).await;
+    });
+    let world = World::with(Wishes {
+        upstream: Some(upstream),
+        ..Wishes::default()
+    });
+    let hello = alpn(&[b"http/1.1", &token(ALICE)]);
+    let tls = world.tls(&hello).await.unwrap();
+    let mut client = Client::over(tls, Http::H1).await;
+    let answer = client.ask(get("/v1/models")).await.unwrap();
+    assert_eq!(answer.body, page.as_bytes());
+    drop((client, world));
+    soon("the upstream's end", serving).await.unwrap();
+}
