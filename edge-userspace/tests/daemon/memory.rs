@@ -13,7 +13,7 @@ const BODY_BYTES: usize = 32 << 20;
 const ROOM_BYTES: u64 = 256 << 20;
 /// What 64 connections and streams may take besides: windows, TLS records, read buffers, and
 /// what the allocator keeps.
-const SLACK_BYTES: u64 = 128 << 20;
+const SLACK_BYTES: u64 = 192 << 20;
 
 /// A request with a picture, which is long and quickly counted.
 fn body() -> Bytes {
