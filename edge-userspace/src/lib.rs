@@ -8,7 +8,8 @@
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
-//! together, [`cli`] starts it.
+//! together, [`cli`] starts it. [`sidecar`] is the client's end, for programs that know nothing of
+//! all this.
 
 pub mod admin;
 pub mod api;
@@ -24,11 +25,13 @@ pub mod keys;
 pub mod listener;
 pub mod prompt;
 pub mod relay;
-pub mod secret;
 pub mod session;
+pub mod sidecar;
 pub mod telemetry;
 pub mod upstream;
 pub mod usage;
 
+/// Secrets as types: in the package that clients use too.
+pub use edge_client::secret;
 /// Token counts: a package of its own, which needs nothing of the daemon.
 pub use edge_tokens as tokens;

@@ -42,7 +42,13 @@ fn every_promise_has_a_number_of_its_own_and_a_test_that_exists() {
 /// Whether `file::function` is a function with a test's attribute before it.
 fn exists(root: &Path, test: &str) -> bool {
     let (file, function) = test.split_once("::").unwrap();
-    let crates = ["edge-common/", "edge-userspace/", "xtask/", "bench/"];
+    let crates = [
+        "edge-client/",
+        "edge-common/",
+        "edge-userspace/",
+        "xtask/",
+        "bench/",
+    ];
     let path = match crates.iter().any(|name| file.starts_with(name)) {
         true => root.join(file),
         false => root.join("edge-userspace/tests").join(file),

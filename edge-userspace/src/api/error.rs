@@ -9,6 +9,9 @@ use std::borrow::Cow;
 /// Tells the official SDKs whether to try again; they obey it before anything else.
 pub const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// Tells who stands between the client and this edge that the request can go to another edge.
+pub const X_EDGE_NOT_BEGUN: HeaderName = HeaderName::from_static("x-edge-not-begun");
+
 const OVERLOADED: &str = "overloaded_error";
 const RATE_LIMIT: &str = "rate_limit_error";
 
@@ -19,6 +22,7 @@ pub struct ApiError {
     kind: &'static str,
     message: Cow<'static, str>,
     retry: bool,
+    not_begun: bool,
 }
 
 macro_rules! kinds {
@@ -33,6 +37,7 @@ macro_rules! kinds {
                         kind: $kind,
                         message: message.into(),
                         retry: $retry,
+                        not_begun: false,
                     }
                 }
             )*
@@ -80,6 +85,17 @@ impl ApiError {
             kind: OVERLOADED,
             message: message.into(),
             retry: true,
+            not_begun: false,
+        }
+    }
+
+    /// The same, of a request of which no upstream has heard: whoever sent it may send it
+    /// elsewhere without having it done twice.
+    #[must_use]
+    pub fn not_begun(self) -> Self {
+        Self {
+            not_begun: true,
+            ..self
         }
     }
 
@@ -116,6 +132,9 @@ impl ApiError {
             HeaderValue::from_static("application/json"),
         );
         headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
+        if self.not_begun && self.retry {
+            headers.insert(X_EDGE_NOT_BEGUN, HeaderValue::from_static("true"));
+        }
         if self.retry && (self.kind == OVERLOADED || self.kind == RATE_LIMIT) {
             // Short: the official TypeScript SDK sleeps it in full.
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -179,5 +198,10 @@ mod tests {
         assert_eq!(used_up.status(), 429);
         assert_eq!(used_up.headers()[X_SHOULD_RETRY], "false");
         assert!(!used_up.headers().contains_key("retry-after"));
+        assert!(!limited.headers().contains_key("x-edge-not-begun"));
+        let elsewhere = ApiError::overloaded("").not_begun().response(&id);
+        assert_eq!(elsewhere.headers()["x-edge-not-begun"], "true");
+        let wrong = ApiError::invalid_request("").not_begun().response(&id);
+        assert!(!wrong.headers().contains_key("x-edge-not-begun"));
     }
 }

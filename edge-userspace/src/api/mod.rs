@@ -141,7 +141,7 @@ impl Api {
                 if session.state() == State::Open {
                     self.read_off(session, request.into_body(), version, expects_continue);
                 }
-                whole(error.response(id.text()))
+                whole(error.not_begun().response(id.text()))
             }
             Ok(Plan::Health) => {
                 self.preheat(session, request.method(), &seen, id.at_s());
@@ -399,9 +399,9 @@ impl Api {
                 if session.state() == State::Open && !is_over {
                     self.read_off(&session, body, head.version, false);
                 }
-                return (Err(self.not_admitted(&refused)), None);
+                return (Err(self.not_admitted(&refused).not_begun()), None);
             }
-            Err(end) => return (Err(ended(end)), None),
+            Err(end) => return (Err(ended(end).not_begun()), None),
         };
         let count = Some(counted.count);
         if route == Route::CountTokens {
@@ -516,12 +516,15 @@ impl Api {
     fn failed(&self, error: &upstream::Error, id: &RequestId) -> ApiError {
         let told = match error {
             upstream::Error::Connect(ConnectError::TimedOut(_)) => {
-                ApiError::timeout("The upstream could not be reached in time")
+                ApiError::timeout("The upstream could not be reached in time").not_begun()
             }
             upstream::Error::Connect(ConnectError::Full(_)) => ApiError::overloaded(
                 "This node has no connection to the upstream free; send the request again",
-            ),
-            upstream::Error::Connect(_) => ApiError::api("The upstream could not be reached"),
+            )
+            .not_begun(),
+            upstream::Error::Connect(_) => {
+                ApiError::api("The upstream could not be reached").not_begun()
+            }
             upstream::Error::FirstByte(_) => {
                 ApiError::timeout("The upstream did not begin to answer in time")
             }

@@ -4,6 +4,7 @@
 //! so that outputs can be piped. Exit codes: 0 good, 1 failed, 2 wrong usage.
 
 mod check;
+mod connect;
 mod count;
 mod demo_model;
 mod fingerprint;
@@ -44,6 +45,7 @@ enum Command {
     Check(check::Check),
     Keys(keys::Keys),
     Token(token::Token),
+    Connect(connect::Connect),
     Status(status::Status),
     DemoModel(demo_model::DemoModel),
     VerifyLayer(verify_layer::VerifyLayer),
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Keys(keys) => keys.run(),
         Command::Token(token) => token.run(),
+        Command::Connect(connect) => connect.run(),
         Command::Status(status) => status.run(),
         Command::DemoModel(demo_model) => demo_model.run(),
         Command::VerifyLayer(verify_layer) => verify_layer.run(),

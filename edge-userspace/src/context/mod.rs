@@ -17,9 +17,10 @@ pub mod preheat;
 pub mod secret;
 pub mod slots;
 mod turn;
-pub mod wire;
 
 pub use chain::{Boundary, Chain, Owner};
+/// The name of a request that a client may send.
+pub use edge_client::fingerprint as wire;
 pub use identity::{ContextId, Fingerprint, Key, Tenant};
 pub use secret::Secret;
 pub use slots::{Entry, Slots};

@@ -1,13 +1,13 @@
 //! Keys: derivation, the store on disk, and the table that the hot path reads.
 //!
-//! [`derive`] is the cryptography, [`store`] the journal on disk, [`table`] the snapshot in
+//! [`derive`] is the cryptography, which clients use too, [`store`] the journal on disk, [`table`] the snapshot in
 //! memory, [`watch`] carries changes from the one to the other.
 
-pub mod derive;
 pub mod store;
 pub mod table;
 pub mod watch;
 
+pub use edge_client::derive;
 pub use table::{Edit, Keyring, Refused, Snapshot};
 
 use crate::config::Name;

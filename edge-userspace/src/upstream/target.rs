@@ -2,12 +2,12 @@
 
 use crate::config::{self, Credential};
 use crate::secret;
+use edge_client::tls::{RootsError, roots_of, system_roots};
 use http::HeaderMap;
 use http::header::{self, HeaderName, HeaderValue};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
-use std::path::{Path, PathBuf};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
@@ -37,22 +37,9 @@ pub enum TargetError {
         /// What was configured.
         host: String,
     },
-    /// The CA file cannot be used.
-    #[error("ca_file {path}: {problem}")]
-    Roots {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The system has no roots.
-    #[error(
-        "the system has no root certificates ({problem}): install ca-certificates or set ca_file"
-    )]
-    NoSystemRoots {
-        /// What the search said.
-        problem: String,
-    },
+    /// There are no root certificates in the file that is named, or in the system.
+    #[error("ca_file: {0}")]
+    Roots(#[from] RootsError),
     /// rustls did not take the settings.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
@@ -158,39 +145,4 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TargetError> {
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-fn roots_of(path: &Path) -> Result<RootCertStore, TargetError> {
-    let refuse = |problem: String| TargetError::Roots {
-        path: path.to_owned(),
-        problem,
-    };
-    let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| refuse(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| refuse(error.to_string()))?;
-        (roots.add(certificate)).map_err(|error| refuse(error.to_string()))?;
-    }
-    if roots.is_empty() {
-        return Err(refuse(
-            "holds no certificate; name a PEM bundle of the upstream's CA".to_owned(),
-        ));
-    }
-    Ok(roots)
-}
-
-fn system_roots() -> Result<RootCertStore, TargetError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // A bundle may hold a few that rustls does not take; the rest is good.
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        let problem = match found.errors.first() {
-            Some(error) => error.to_string(),
-            None => "none found".to_owned(),
-        };
-        return Err(TargetError::NoSystemRoots { problem });
-    }
-    Ok(roots)
 }

@@ -1,7 +1,7 @@
 //! Secrets as types of their own: they print as `[redacted]`, are wiped when dropped, and
 //! are compared in constant time.
 //!
-//! Nothing here says what a secret is for; see [`crate::keys`] for what is derived from an
+//! Nothing here says what a secret is for; see [`crate::derive`] for what is derived from an
 //! API key.
 
 use edge_common::siphash;

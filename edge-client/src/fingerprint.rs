@@ -3,6 +3,7 @@
 //! SHA-256(system ‖ "|" ‖ hex(SHA-256(contents joined by "|")) ‖ "|" ‖ model), in hex. The
 //! joined form is ambiguous (`a|b` is one content or two), so nothing is found by it; it only
 //! tells a client that the edge read what it meant. docs/context.md says what each part is.
+//! Not here: how a request's JSON is read.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -10,8 +11,9 @@ use std::fmt;
 /// The header's name.
 pub const HEADER: &str = "anthropic-fingerprint";
 
-/// Makes it while a request is read.
-pub(super) struct Wire {
+/// Makes it while a request is read: the system prompt's pieces before [`Wire::finish`], each
+/// message begun and its pieces in order, the model's name.
+pub struct Wire {
     /// What comes before the first bar.
     outer: Sha256,
     system_bytes: u64,
@@ -64,8 +66,16 @@ impl fmt::Debug for WireFingerprint {
     }
 }
 
+impl Default for Wire {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Wire {
-    pub(super) fn new() -> Self {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             outer: Sha256::new(),
             system_bytes: 0,
@@ -75,29 +85,35 @@ impl Wire {
         }
     }
 
-    pub(super) fn system(&mut self, piece: &[u8]) {
+    /// A piece of the system prompt's text.
+    pub fn system(&mut self, piece: &[u8]) {
         self.outer.update(piece);
         self.system_bytes += piece.len() as u64;
     }
 
-    pub(super) fn begin_message(&mut self) {
+    /// A message begins.
+    pub fn begin_message(&mut self) {
         if self.messages > 0 {
             self.history.update(b"|");
         }
         self.messages += 1;
     }
 
-    pub(super) fn content(&mut self, piece: &[u8]) {
+    /// A piece of the message's text.
+    pub fn content(&mut self, piece: &[u8]) {
         self.history.update(piece);
     }
 
-    pub(super) fn model(&mut self, piece: &[u8]) {
+    /// A piece of the model's name. One longer than 256 bytes counts as none.
+    pub fn model(&mut self, piece: &[u8]) {
         let room = (MODEL_BYTES + 1).saturating_sub(self.model.len());
         self.model
             .extend_from_slice(&piece[..room.min(piece.len())]);
     }
 
-    pub(super) fn finish(mut self) -> Computed {
+    /// The fingerprint of all that.
+    #[must_use]
+    pub fn finish(mut self) -> Computed {
         // A longer name is no model's.
         if self.model.len() > MODEL_BYTES {
             self.model.clear();
@@ -132,4 +148,36 @@ impl Computed {
             "{HEADER} is not this request's: expected {fingerprint}, SHA-256 of system ({system_bytes} bytes) + \"|\" + {history} (hex of SHA-256 over the contents of {messages} messages joined by \"|\") + \"|\" + model ({model:?})"
         )
     }
+}
+
+/// The fingerprint of a request whose system prompt and messages are plain texts.
+///
+/// ```
+/// let fingerprint = edge_client::fingerprint::of_texts("You help.", ["Hi", "Hello!"], "claude-x");
+/// assert_eq!(
+///     fingerprint.to_string(),
+///     "5d548584def170658dac4700d735739d8ef7e6872ad5aff595bccb9ca4eb059e"
+/// );
+/// ```
+#[must_use]
+pub fn of_texts<'a>(
+    system: &str,
+    contents: impl IntoIterator<Item = &'a str>,
+    model: &str,
+) -> WireFingerprint {
+    let mut wire = Wire::new();
+    wire.system(system.as_bytes());
+    for content in contents {
+        wire.begin_message();
+        wire.content(content.as_bytes());
+    }
+    wire.model(model.as_bytes());
+    wire.finish().fingerprint
+}
+
+/// What `x-anthropic-context-id` says of a user, a project, or whatever else must not be mixed up
+/// with others: SHA-256 of its name, in hex, so that the name itself does not travel.
+#[must_use]
+pub fn context_id(name: &str) -> String {
+    hex::encode(Sha256::digest(name.as_bytes()))
 }

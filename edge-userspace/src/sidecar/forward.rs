@@ -1,0 +1,391 @@
+//! One request on its way to an edge, and its answer back.
+//!
+//! **A request that an edge may have begun is never sent again**: what was done twice is paid
+//! for twice. It goes to another edge only when this one provably did nothing with it: there was no
+//! connection, it said so (GOAWAY, REFUSED_STREAM), or it refused with a status of its own before
+//! it sent anything upstream; and only as long as no byte of an answer has gone to the client.
+//! Not here: which edge is next ([`super::choose`]), what is kept of the body ([`super::held`]).
+
+use super::choose::Why;
+use super::held::{Held, Room};
+use super::nodes::{Node, Nodes, random};
+use super::{ContextIds, fingerprint};
+use crate::api::error::{ApiError, X_EDGE_NOT_BEGUN, X_SHOULD_RETRY};
+use crate::upstream::strip_hop_by_hop;
+use bytes::Bytes;
+use edge_client::{Error, ResponseBody};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+const ROUTED_TO: HeaderName = HeaderName::from_static("x-anthropic-routed-to");
+const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-edge-upstream-request-id");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// Forwards requests.
+pub struct Forward {
+    nodes: Arc<Nodes>,
+    room: Arc<Room>,
+    ids: ContextIds,
+    counts: Counts,
+}
+
+/// What has come of requests.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// All.
+    pub requests: AtomicU64,
+    /// Those that went to one more edge because one had not taken them; each time counts.
+    pub sent_on: AtomicU64,
+    /// Those that no edge answered.
+    pub unanswered: AtomicU64,
+    /// Those that would have been sent on, but were not kept whole.
+    pub not_kept: AtomicU64,
+}
+
+/// The body of an answer.
+pub enum Answer {
+    /// The edge's, as it comes.
+    Edge(ResponseBody),
+    /// The sidecar's own.
+    Own(Option<Bytes>),
+}
+
+/// What one attempt came to.
+enum Attempted {
+    Answered(Response<ResponseBody>),
+    /// The edge did nothing with it; another may be asked.
+    NotTaken(NotTaken),
+    /// It must not be sent again.
+    Over(Error),
+}
+
+/// How an edge did not take it.
+enum NotTaken {
+    Refused(Response<ResponseBody>),
+    Failed(Error),
+}
+
+impl Forward {
+    /// To these edges.
+    #[must_use]
+    pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, ids: ContextIds) -> Self {
+        Self {
+            nodes,
+            room,
+            ids,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What has come of requests so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Asks one edge after the other until one takes the request, and gives its answer.
+    ///
+    /// # Errors
+    /// What the client is told when none did.
+    pub async fn forward(&self, request: Request<Incoming>) -> Result<Response<Answer>, ApiError> {
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let (mut head, body) = request.into_parts();
+        prepare(&mut head.headers);
+        self.ids.put(&mut head.headers);
+        let held = Held::new(body, Arc::clone(&self.room));
+        fingerprint::put(&mut head, &held)
+            .await
+            .map_err(|_| ApiError::invalid_request("The request's body broke off"))?;
+
+        let mut tried = Vec::new();
+        let mut last = None;
+        while let Some(node) = self.nodes.choose(&tried) {
+            if !tried.is_empty() {
+                self.counts.sent_on.fetch_add(1, Ordering::Relaxed);
+            }
+            let request = Request::from_parts(head.clone(), held.attempt());
+            match self.attempt(&node, request).await {
+                Attempted::Answered(response) => {
+                    held.settle();
+                    return Ok(answer(response));
+                }
+                Attempted::Over(error) => return Err(self.unanswered(&error)),
+                Attempted::NotTaken(how) => {
+                    node.not_taken.fetch_add(1, Ordering::Relaxed);
+                    tried.push(node.number);
+                    // What an edge said itself tells more than that another is not there.
+                    if !matches!(
+                        (&last, &how),
+                        (Some(NotTaken::Refused(_)), NotTaken::Failed(_))
+                    ) {
+                        last = Some(how);
+                    }
+                }
+            }
+            if !held.is_repeatable() {
+                self.counts.not_kept.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+        }
+        match last {
+            Some(NotTaken::Refused(response)) => Ok(answer(response)),
+            Some(NotTaken::Failed(error)) => Err(self.unanswered(&error)),
+            None => Err(self.no_edge()),
+        }
+    }
+
+    /// One edge, once.
+    async fn attempt(&self, node: &Node, request: Request<super::held::Attempt>) -> Attempted {
+        let number = node.number;
+        match node.client.send(request).await {
+            Ok(response) if is_refusal(&response) => {
+                let retry_after = retry_after(response.headers());
+                (self.nodes).note(|chooser, now| chooser.refused(number, retry_after, now));
+                Attempted::NotTaken(NotTaken::Refused(response))
+            }
+            Ok(response) => {
+                node.answered.fetch_add(1, Ordering::Relaxed);
+                if let Some(added) = added(response.headers()) {
+                    self.nodes
+                        .note(|chooser, now| chooser.answered(number, added, now));
+                }
+                Attempted::Answered(response)
+            }
+            Err(error) => {
+                let may_have_begun = error.may_have_begun();
+                tracing::debug!(%error, may_have_begun, "an edge did not answer");
+                self.nodes.note(|chooser, now| match &error {
+                    Error::Connect(error) if error.is_refusal() => {
+                        chooser.refused_token(number, random(), now)
+                    }
+                    // It has more to do than it takes, or leaves; either passes soon.
+                    Error::Full { .. } | Error::NotTaken { .. } => {
+                        chooser.refused(number, None, now)
+                    }
+                    Error::Connect(_) | Error::Broken { .. } => {
+                        chooser.failed(number, random(), now)
+                    }
+                });
+                match may_have_begun {
+                    true => Attempted::Over(error),
+                    false => Attempted::NotTaken(NotTaken::Failed(error)),
+                }
+            }
+        }
+    }
+
+    fn unanswered(&self, error: &Error) -> ApiError {
+        self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, "a request got no answer");
+        let told = format!("edge connect: {error}");
+        match error {
+            Error::Connect(refused) if refused.is_refusal() => ApiError::authentication(told),
+            // Whoever asked decides whether to ask again.
+            Error::Broken { .. } => ApiError::api(told),
+            _ => ApiError::overloaded(told),
+        }
+    }
+
+    /// All have refused the token a moment ago.
+    fn no_edge(&self) -> ApiError {
+        self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
+        let known = self.nodes.known();
+        let refused = known
+            .iter()
+            .find(|(_, known)| known.away.is_some_and(|(why, _)| why == Why::TokenRefused));
+        match refused {
+            Some((node, _)) => ApiError::authentication(format!(
+                "edge connect: {} refused the token a moment ago: check --audience, the key and the clock with `edge connect --check`",
+                node.client.endpoint()
+            )),
+            None => ApiError::overloaded("edge connect: no edge is known"),
+        }
+    }
+}
+
+/// Takes out what belongs to the client's connection.
+fn prepare(headers: &mut HeaderMap) {
+    strip_hop_by_hop(headers);
+    // Answered here; the edge is asked when the body comes.
+    headers.remove(header::EXPECT);
+}
+
+fn answer(response: Response<ResponseBody>) -> Response<Answer> {
+    let (mut head, body) = response.into_parts();
+    strip_hop_by_hop(&mut head.headers);
+    Response::from_parts(head, Answer::Edge(body))
+}
+
+/// Whether an edge refused the request for its own reasons, before it asked any upstream, and
+/// another one may take it.
+fn is_refusal<B>(response: &Response<B>) -> bool {
+    let headers = response.headers();
+    let says = |name: &HeaderName| headers.get(name).is_some_and(|value| value == "true");
+    let is_own = headers.contains_key(ROUTED_TO) && !headers.contains_key(UPSTREAM_REQUEST_ID);
+    let has_begun = match response.status().as_u16() {
+        429 => false,
+        // Some of those come after the upstream was asked.
+        500.. => !says(&X_EDGE_NOT_BEGUN),
+        _ => true,
+    };
+    // A cap that is no matter of the node says that it is no use to try again.
+    is_own && !has_begun && says(&X_SHOULD_RETRY)
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// What the edge itself took for the answer: `edge;dur=` of `server-timing`, milliseconds.
+fn added(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all(SERVER_TIMING).iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    let mut metrics = texts.flat_map(|text| text.split(','));
+    let of_edge = metrics.find_map(|metric| metric.trim().strip_prefix("edge;"))?;
+    let duration = of_edge
+        .split(';')
+        .find_map(|part| part.trim().strip_prefix("dur="))?;
+    let ms: f64 = duration.parse().ok()?;
+    Duration::try_from_secs_f64(ms / 1000.0).ok()
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Edge(body) => Pin::new(body).poll_frame(cx),
+            Self::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Edge(body) => body.is_end_stream(),
+            Self::Own(bytes) => bytes.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Edge(body) => body.size_hint(),
+            Self::Own(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+        }
+    }
+}
+
+/// An error as an answer.
+#[must_use]
+pub fn told(error: &ApiError, request_id: &HeaderValue) -> Response<Answer> {
+    let mut response = error
+        .response(request_id)
+        .map(|body| Answer::Own(Some(body)));
+    let headers = response.headers_mut();
+    headers.insert("request-id", request_id.clone());
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-store"),
+    );
+    response
+}
+
+/// A small document of the sidecar's own.
+#[must_use]
+pub fn document(json: String) -> Response<Answer> {
+    let mut response = Response::new(Answer::Own(Some(Bytes::from(json))));
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-store"),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, lines: &[(&'static str, &'static str)]) -> Response<()> {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        for (name, value) in lines {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().append(*name, value);
+        }
+        response
+    }
+
+    #[test]
+    fn only_a_refusal_that_began_nothing_is_one() {
+        let own = ("x-anthropic-routed-to", "node-1");
+        let retry = ("x-should-retry", "true");
+        let not_begun = ("x-edge-not-begun", "true");
+        let upstreams = ("x-edge-upstream-request-id", "req_1");
+        for (status, lines, expected) in [
+            (429, vec![own, retry], true),
+            (529, vec![own, retry, not_begun], true),
+            // No edge has said it.
+            (429, vec![retry], false),
+            // The upstream's own.
+            (429, vec![own, retry, upstreams], false),
+            // A daily cap.
+            (429, vec![own, ("x-should-retry", "false")], false),
+            (429, vec![own], false),
+            // It may have begun.
+            (529, vec![own, retry], false),
+            (500, vec![own, retry, not_begun], true),
+            (500, vec![own, retry], false),
+            (413, vec![own, retry, not_begun], false),
+            (200, vec![own, retry, not_begun], false),
+        ] {
+            let refused = is_refusal(&response(status, &lines));
+            assert_eq!(refused, expected, "{status} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_edges_own_time_is_read() {
+        let of = |value| added(response(200, &[("server-timing", value)]).headers());
+        let ms = |ms| Some(Duration::from_micros(ms));
+        assert_eq!(of("edge;dur=1.25"), ms(1250));
+        assert_eq!(of("cache;dur=9, edge;desc=\"x\";dur=120"), ms(120_000));
+        for text in [
+            "",
+            "edge",
+            "edge;dur=",
+            "edge;dur=-1",
+            "edge;dur=nan",
+            "edges;dur=1",
+        ] {
+            let value: &'static str = text;
+            assert_eq!(of(value), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_of_retry_after_are_read() {
+        let of = |value| retry_after(response(429, &[("retry-after", value)]).headers());
+        assert_eq!(of("1"), Some(Duration::from_secs(1)));
+        assert_eq!(of("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+        assert_eq!(of("-1"), None);
+    }
+}
