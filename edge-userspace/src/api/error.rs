@@ -99,6 +99,13 @@ impl ApiError {
         }
     }
 
+    /// The same for one that another try, on another connection, may not meet.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.retry = true;
+        self
+    }
+
     /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {

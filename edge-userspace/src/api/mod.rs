@@ -27,6 +27,7 @@ pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
 use crate::context::{Contexts, wire};
+use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
@@ -137,8 +138,8 @@ impl Api {
         let mut response = match self.plan(session, &request, route, &seen, &id) {
             Err(error) => {
                 let expects_continue = request.headers().contains_key(header::EXPECT);
-                // A connection that ends has its rest read by whoever closes it.
-                if session.state() == State::Open {
+                // Of a connection that is to end now the rest is read by whoever closes it.
+                if matches!(session.state(), State::Open | State::Closing) {
                     self.read_off(session, request.into_body(), version, expects_continue);
                 }
                 whole(error.not_begun().response(id.text()))
@@ -158,7 +159,7 @@ impl Api {
                 let settlement = Settlement::none();
                 let sent = self.forward(stream, request, upload, &id, learn, picked, settlement);
                 let sent = match sent.await {
-                    Ok(list) if route == Route::Models => self.of_models(list, &id).await,
+                    Ok(list) if route == Route::Models => self.of_models(session, list, &id).await,
                     sent => sent,
                 };
                 sent.unwrap_or_else(|error| whole(error.response(id.text())))
@@ -234,7 +235,12 @@ impl Api {
         let open = session.state() == State::Open;
         let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
         if !(asks_health && open) {
-            (session.authenticate(seen.presented(), id.at_s())).map_err(refused)?;
+            let presented = seen.presented();
+            let authenticated = session.authenticate(presented, id.at_s());
+            authenticated.map_err(|refusal| match session.would_serve(presented, id.at_s()) {
+                true => refused(refusal).again(),
+                false => refused(refusal),
+            })?;
         }
         if session.identity().over_rate {
             return Err(self.over_rate(session));
@@ -279,7 +285,7 @@ impl Api {
                 route.methods()
             )));
         }
-        if let Some(answered) = self.own(request.uri(), route) {
+        if let Some(answered) = self.own(session, request.uri(), route) {
             return answered;
         }
         if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
@@ -326,9 +332,10 @@ impl Api {
     }
 
     /// What the edge answers without an upstream.
-    fn own(&self, uri: &Uri, route: Route) -> Option<Result<Plan, ApiError>> {
+    fn own(&self, session: &Session, uri: &Uri, route: Route) -> Option<Result<Plan, ApiError>> {
         let models = &self.settings.models;
-        let may = |id: &str| self.sender.upstreams().serves(id.as_bytes());
+        let key = session.key();
+        let may = |id: &str| self.may_use(key.as_deref(), id);
         let answer = match route {
             Route::Health => return Some(Ok(Plan::Health)),
             Route::Regions => {
@@ -340,26 +347,43 @@ impl Api {
                 let id = route::model_id(uri.path()).unwrap_or_default();
                 models::one(models, &id, may)
             }
+            Route::Model => {
+                let id = route::model_id(uri.path()).unwrap_or_default();
+                if may(&id) {
+                    return None;
+                }
+                Err(models::not_there())
+            }
             _ => return None,
         };
         Some(answer.map(Plan::Own))
     }
 
-    /// An upstream's list of models without those that the edge sends nowhere.
+    /// Whether a model's requests go anywhere, and that key may make them.
+    fn may_use(&self, key: Option<&KeyRecord>, id: &str) -> bool {
+        let allowed = key.is_none_or(|key| key.allows_model(id.as_bytes()));
+        allowed && self.sender.upstreams().serves(id.as_bytes())
+    }
+
+    /// An upstream's list of models without those that the key may not use and those that the
+    /// edge sends nowhere.
     async fn of_models(
         &self,
+        session: &Session,
         list: Response<ResponseBody>,
         id: &RequestId,
     ) -> Result<Response<ResponseBody>, ApiError> {
-        let upstreams = self.sender.upstreams();
-        if upstreams.serve_all() || list.status() != StatusCode::OK {
+        let key = session.key();
+        let all_allowed = (key.as_ref()).is_none_or(|key| key.allows_all_models());
+        let all = all_allowed && self.sender.upstreams().serve_all();
+        if all || list.status() != StatusCode::OK {
             return Ok(list);
         }
         let (mut head, body) = list.into_parts();
         let begun = Instant::now();
         let read = Limited::new(body, models::MAX_LIST_BYTES).collect().await;
         id.wait(begun.elapsed());
-        let may = |id: &str| upstreams.serves(id.as_bytes());
+        let may = |id: &str| self.may_use(key.as_deref(), id);
         let left = (read.ok()).and_then(|body| models::filtered(&body.to_bytes(), may));
         let left =
             left.ok_or_else(|| ApiError::api("The upstream's list of models could not be read"))?;
@@ -396,7 +420,8 @@ impl Api {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(refused)) => {
                 let is_over = matches!(refused, Refused::Body(_));
-                if session.state() == State::Open && !is_over {
+                let goes_on = matches!(session.state(), State::Open | State::Closing);
+                if goes_on && !is_over {
                     self.read_off(&session, body, head.version, false);
                 }
                 return (Err(self.not_admitted(&refused).not_begun()), None);
@@ -404,6 +429,12 @@ impl Api {
             Err(end) => return (Err(ended(end).not_begun()), None),
         };
         let count = Some(counted.count);
+        if session
+            .key()
+            .is_some_and(|key| !key.allows_model(&counted.model))
+        {
+            return (Err(model_not_allowed()), count);
+        }
         if route == Route::CountTokens {
             return (admit::counted(&counted).map(whole), count);
         }
@@ -599,6 +630,10 @@ impl Api {
             self.all_room()
         ))
     }
+}
+
+fn model_not_allowed() -> ApiError {
+    ApiError::permission("This key may not use the request's model")
 }
 
 fn refused(refusal: Refusal) -> ApiError {

@@ -153,6 +153,12 @@ impl KeyRecord {
         allowance.map_or_else(Quotas::default, |allowance| allowance.quotas)
     }
 
+    /// Whether the key may use every model.
+    #[must_use]
+    pub fn allows_all_models(&self) -> bool {
+        (self.allowance.as_ref()).is_none_or(|allowance| allowance.models.is_empty())
+    }
+
     /// Whether the key may use that model.
     #[must_use]
     pub fn allows_model(&self, model: &[u8]) -> bool {

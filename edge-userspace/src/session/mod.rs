@@ -195,6 +195,18 @@ impl Session {
         self.bind(key)
     }
 
+    /// Whether a refused key would be served on a connection of its own: a good one, in the lane
+    /// where the first request binds. Clients that keep one pool for several keys come so.
+    #[must_use]
+    pub fn would_serve(&self, presented: Presented<'_>, now_s: u64) -> bool {
+        let Presented::Key(shown) = presented else {
+            return false;
+        };
+        let is_legacy = self.identity.lane == Lane::Legacy;
+        let shown = ApiKey::new(shown.to_vec());
+        is_legacy && self.keyring.authenticate(&shown, now_s).is_ok()
+    }
+
     /// The id of the key that is bound to the connection, if one is.
     #[must_use]
     pub fn key_id(&self) -> Option<KeyId> {

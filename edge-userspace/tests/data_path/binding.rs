@@ -33,9 +33,17 @@ async fn the_legacy_lane_is_bound_by_its_first_good_key() {
     let mut client = world.connect(Http::H2, None).await;
     let answer = client.ask(Ask::message(MALLORY)).await.unwrap();
     answer.is_error(401, "authentication_error", "Invalid Key");
+    assert_eq!(answer.header("x-should-retry"), "false");
     assert_eq!(client.ask(Ask::message(BOB)).await.unwrap().status, 200);
     let answer = client.ask(Ask::message(ALICE)).await.unwrap();
     answer.is_error(401, "authentication_error", "Invalid Key");
+    // A client that keeps one pool for both: on a connection of its own she is served.
+    assert_eq!(answer.header("x-should-retry"), "true");
+    client.closed().await;
+    let mut client = world.connect(Http::H2, None).await;
+    assert_eq!(client.ask(Ask::message(BOB)).await.unwrap().status, 200);
+    let answer = client.ask(Ask::message(MALLORY)).await.unwrap();
+    assert_eq!(answer.header("x-should-retry"), "false");
     client.closed().await;
 }
 

@@ -275,7 +275,7 @@ impl Answer {
 pub(crate) struct Ask {
     method: Method,
     path: &'static str,
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(&'static str, Vec<u8>)>,
     body: AnyBody,
 }
 
@@ -305,8 +305,13 @@ impl Ask {
             .with("x-demo-tokens", &tokens.to_string())
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.push((name, value.to_owned()));
+    pub(crate) fn with(self, name: &'static str, value: &str) -> Self {
+        self.with_bytes(name, value.as_bytes())
+    }
+
+    /// A value need not be UTF-8.
+    pub(crate) fn with_bytes(mut self, name: &'static str, value: &[u8]) -> Self {
+        self.headers.push((name, value.to_vec()));
         self
     }
 

@@ -1,9 +1,10 @@
 //! What the edge answers itself: models, nodes, and requests that nobody can read.
 
 use crate::client::{Ask, Client, Http, alpn};
-use crate::world::{ALICE, Wishes, World, soon, token};
+use crate::world::{ALICE, Wishes, World, record, soon, token};
 use edge_userspace::api::MAX_HEAD_BYTES;
 use edge_userspace::config::{ListedModel, Name, Region};
+use edge_userspace::keys::{Allowance, Edit};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -81,6 +82,60 @@ async fn models_that_no_upstream_serves_are_not_listed() {
     let list = client.ask(get("/v1/models")).await.unwrap().json();
     assert!(ids(&list).is_empty(), "{list}");
     assert_eq!(world.model.stats().figures().requests, 1);
+}
+
+/// Alice's key, for those models only.
+fn restrict(world: &World, models: &[&str]) {
+    let allowance = Allowance {
+        models: models
+            .iter()
+            .map(|name| Name::parse(name).unwrap())
+            .collect(),
+        ..Allowance::default()
+    };
+    let mut record = record(ALICE);
+    record.allowance = allowance.boxed();
+    world.keyring.apply([Edit::Put(record)]);
+}
+
+#[tokio::test]
+async fn a_key_sees_and_uses_its_own_models_alone() {
+    for own_list in [true, false] {
+        let world = match own_list {
+            true => World::configured(|config| {
+                config.api.models = ["claude-demo", "m1", "m2"].map(listed).to_vec();
+            }),
+            false => World::new(),
+        };
+        let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+        restrict(&world, &["m*"]);
+        let list = client.ask(get("/v1/models")).await.unwrap().json();
+        assert!(!ids(&list).contains(&"claude-demo"), "{list}");
+        assert_eq!(ids(&list).contains(&"m1"), own_list, "{list}");
+        let one = client.ask(get("/v1/models/claude-demo")).await.unwrap();
+        one.is_error(404, "not_found_error", "There is no such model");
+        let before = world.model.stats().figures().requests;
+        for path in [
+            "/v1/messages",
+            "/v1/messages/count_tokens",
+            "/v1/chat/completions",
+        ] {
+            let ask = Ask::new(Method::POST, path)
+                .with("x-api-key", ALICE)
+                .with("anthropic-version", "2023-06-01")
+                .body(r#"{"messages":[],"model":"claude-demo"}"#);
+            let answer = client.ask(ask).await.unwrap();
+            answer.is_error(403, "permission_error", "This key may not use");
+            assert_eq!(answer.header("x-should-retry"), "false");
+        }
+        assert_eq!(world.model.stats().figures().requests, before);
+        let ask = Ask::message(ALICE).body(r#"{"messages":[],"max_tokens":1,"model":"m1"}"#);
+        assert_eq!(client.ask(ask).await.unwrap().status, 200);
+        restrict(&world, &[]);
+        let list = client.ask(get("/v1/models")).await.unwrap().json();
+        assert!(ids(&list).contains(&"claude-demo"), "at once: {list}");
+        assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
+    }
 }
 
 #[tokio::test]
