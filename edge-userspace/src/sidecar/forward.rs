@@ -15,6 +15,7 @@ use crate::upstream::strip_hop_by_hop;
 use bytes::Bytes;
 use edge_client::{Error, ResponseBody};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -103,7 +104,12 @@ impl Forward {
         fingerprint::put(&mut head, &held)
             .await
             .map_err(|_| ApiError::invalid_request("The request's body broke off"))?;
+        let asked = self.ask(&head, &held).await;
+        held.settle();
+        asked
+    }
 
+    async fn ask(&self, head: &Parts, held: &Held) -> Result<Response<Answer>, ApiError> {
         let mut tried = Vec::new();
         let mut last = None;
         while let Some(node) = self.nodes.choose(&tried) {
@@ -113,7 +119,6 @@ impl Forward {
             let request = Request::from_parts(head.clone(), held.attempt());
             match self.attempt(&node, request).await {
                 Attempted::Answered(response) => {
-                    held.settle();
                     return Ok(answer(response));
                 }
                 Attempted::Over(error) => return Err(self.unanswered(&error)),
@@ -248,8 +253,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 fn added(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all(SERVER_TIMING).iter();
     let texts = values.filter_map(|value| value.to_str().ok());
-    let mut metrics = texts.flat_map(|text| text.split(','));
-    let of_edge = metrics.find_map(|metric| metric.trim().strip_prefix("edge;"))?;
+    let metrics = texts.flat_map(|text| text.split(','));
+    // Its upstream may be an edge as well, and said the same before.
+    let mut of_edge = metrics.filter_map(|metric| metric.trim().strip_prefix("edge;"));
+    let of_edge = of_edge.next_back()?;
     let duration = of_edge
         .split(';')
         .find_map(|part| part.trim().strip_prefix("dur="))?;
@@ -367,6 +374,7 @@ mod tests {
         let of = |value| added(response(200, &[("server-timing", value)]).headers());
         let ms = |ms| Some(Duration::from_micros(ms));
         assert_eq!(of("edge;dur=1.25"), ms(1250));
+        assert_eq!(of("edge;dur=200, edge;dur=1"), ms(1000));
         assert_eq!(of("cache;dur=9, edge;desc=\"x\";dur=120"), ms(120_000));
         for text in [
             "",

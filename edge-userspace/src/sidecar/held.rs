@@ -2,7 +2,9 @@
 //!
 //! Pieces pass as they come, and are kept beside, so that a request that one edge has refused can
 //! go to another from its beginning. Where they find no room they pass all the same, and the
-//! request cannot be sent again. Not here: whether it may ([`super::forward`]).
+//! request cannot be sent again. What is left of a body when the answer is there, because the edge
+//! refused it early, is read off, so that the program hears the answer and not a reset.
+//! Not here: whether a request may be sent again ([`super::forward`]).
 
 use bytes::Bytes;
 use edge_client::client::BoxError;
@@ -13,6 +15,13 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// So much of a refused body is read off, for so long; what is more meets a reset.
+const READ_OFF_BYTES: u64 = 64 << 20;
+const READ_OFF_TIME: Duration = Duration::from_secs(30);
 
 /// Room for what is kept of all requests.
 #[derive(Debug)]
@@ -35,6 +44,10 @@ struct State {
     has_ended: bool,
     /// Of the attempts, the one that gets what comes.
     attempt: u32,
+    /// That one is still being sent.
+    is_sending: bool,
+    /// There will be no other.
+    is_settled: bool,
     exact: Option<u64>,
 }
 
@@ -95,6 +108,8 @@ impl Held {
             room,
             is_repeatable: true,
             attempt: 0,
+            is_sending: false,
+            is_settled: false,
             exact,
         })))
     }
@@ -136,6 +151,7 @@ impl Held {
     pub fn attempt(&self) -> Attempt {
         let mut state = self.lock();
         state.attempt += 1;
+        state.is_sending = true;
         Attempt {
             held: self.clone(),
             number: state.attempt,
@@ -144,9 +160,39 @@ impl Held {
         }
     }
 
-    /// It will not be sent again: what has gone need not be kept.
+    /// It will not be sent again: what has gone need not be kept, and what nobody sends any more
+    /// is read off.
     pub fn settle(&self) {
-        self.lock().is_repeatable = false;
+        let mut state = self.lock();
+        state.is_repeatable = false;
+        state.is_settled = true;
+        self.read_off(&state);
+    }
+
+    /// Reads the rest, when nobody else will.
+    fn read_off(&self, state: &State) {
+        if !state.is_settled || state.is_sending || state.has_ended {
+            return;
+        }
+        let held = self.clone();
+        let rest = async move {
+            let mut left = READ_OFF_BYTES;
+            poll_fn(|cx| {
+                let mut state = held.lock();
+                state.let_go();
+                while left > 0 {
+                    match ready!(state.poll_incoming(cx)) {
+                        Some(Ok(data)) => left = left.saturating_sub(data.len() as u64),
+                        _ => break,
+                    }
+                }
+                Poll::Ready(())
+            })
+            .await;
+        };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async { timeout(READ_OFF_TIME, rest).await });
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -201,6 +247,16 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         self.let_go();
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut state = self.held.lock();
+        if state.attempt == self.number {
+            state.is_sending = false;
+            self.held.read_off(&state);
+        }
     }
 }
 

@@ -209,6 +209,42 @@ async fn large_bodies_pass_piece_by_piece_and_come_whole() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_refused_early_is_answered_and_the_next_request_served() {
+    let world = World::with(Wishes {
+        config: |config| config.api.max_body_bytes = 1 << 20,
+        ..Wishes::default()
+    });
+    let local = Local::new(&[&world]).await;
+    let body = "x".repeat(8 << 20);
+    for http in Http::BOTH {
+        let mut program = Program::connect(local.address, http).await;
+        for _ in 0..2 {
+            let asked = request(Method::POST, "/v1/messages", &body);
+            let answer = program.ask(asked).await.unwrap();
+            assert_eq!(answer.status, 413, "{http:?}: {answer:?}");
+            let answer = program.ask(message()).await.unwrap();
+            assert_eq!(answer.status, 200, "{http:?}: {answer:?}");
+        }
+    }
+    assert_eq!(local.status().sent_on, 0);
+}
+
+#[tokio::test]
+async fn real_edges_tell_what_the_choice_goes_by() {
+    let world = World::new();
+    let local = Local::new(&[&world]).await;
+    local.settled().await;
+    let mut program = Program::connect(local.address, Http::H1).await;
+    let answer = program.ask(message()).await.unwrap();
+    let timing = answer.header("server-timing");
+    assert!(timing.contains("edge;dur="), "{timing:?}");
+    until("the edge to say how full it is", || {
+        local.status().edges[0].capacity_percent.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_refused_token_is_told_in_words_and_not_thrown_again_and_again() {
     let world = World::new();
     let mut wanted = options(&[&world]);

@@ -291,3 +291,94 @@ async fn of_two_real_edges_one_without_room_is_not_noticed() {
     let requests = full.model.stats().figures().requests + other.model.stats().figures().requests;
     assert_eq!(requests, 40, "each was done once");
 }
+
+#[tokio::test]
+async fn of_two_real_edges_one_whose_quota_is_used_up_is_not_noticed() {
+    let limited = || {
+        World::with(Wishes {
+            config: |config| config.quotas.limits.requests_per_minute = Some(30),
+            ..Wishes::default()
+        })
+    };
+    let (first, second) = (limited(), limited());
+    let local = Local::new(&[&first, &second]).await;
+    local.settled().await;
+    let mut program = Program::connect(local.address, Http::H1).await;
+    let mut times = Vec::new();
+    for number in 0..40 {
+        let begun = std::time::Instant::now();
+        let answer = program.ask(message()).await.unwrap();
+        assert_eq!(answer.status, 200, "request {number}: {answer:?}");
+        times.push(begun.elapsed().as_secs_f64() * 1000.0);
+    }
+    let status = local.status();
+    assert!(status.sent_on >= 1, "{status:?}");
+    let requests = [&first, &second].map(|world| world.model.stats().figures().requests);
+    assert_eq!(requests.iter().sum::<u64>(), 40, "each was done once");
+    assert!(
+        requests.iter().all(|requests| *requests >= 5),
+        "{requests:?}"
+    );
+    times.sort_unstable_by(f64::total_cmp);
+    println!(
+        "40 requests, {requests:?} at the two edges: p50 {:.1} ms, longest {:.1} ms",
+        times[20], times[39]
+    );
+}
+
+#[tokio::test]
+async fn a_real_edge_that_stops_loses_no_request() {
+    let (first, second) = (World::new(), World::new());
+    let local = Local::new(&[&first, &second]).await;
+    local.settled().await;
+    let address = local.address;
+    let (done, mut seen) = tokio::sync::watch::channel(0_u32);
+    let asking = tokio::spawn(async move {
+        let mut program = Program::connect(address, Http::H1).await;
+        for number in 1..=400 {
+            let answer = program.ask(message()).await.unwrap();
+            assert_eq!(answer.status, 200, "request {number}: {answer:?}");
+            done.send_replace(number);
+        }
+    });
+    seen.wait_for(|done| *done >= 100).await.unwrap();
+    let edges = [&first, &second];
+    edges[local.current()].stop();
+    asking.await.unwrap();
+    let requests = edges.map(|world| world.model.stats().figures().requests);
+    assert_eq!(requests.iter().sum::<u64>(), 400, "each was done once");
+    assert_eq!(local.status().unanswered, 0);
+}
+
+#[tokio::test]
+async fn edges_that_a_real_edge_tells_of_are_found_and_serve() {
+    let other = World::new();
+    static PORT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+    PORT.store(other.address.port(), std::sync::atomic::Ordering::SeqCst);
+    let teller = World::with(Wishes {
+        config: |config| {
+            let port = PORT.load(std::sync::atomic::Ordering::SeqCst);
+            config.regions = vec![edge_userspace::config::Region {
+                id: "other".to_owned(),
+                url: format!("https://localhost:{port}"),
+                audience: None,
+                zone: None,
+            }];
+        },
+        ..Wishes::default()
+    });
+    let mut wanted = options(&[&teller, &other]);
+    wanted.edges.pop();
+    let local = Local::with(wanted).await;
+    until("the other edge to be known and checked", || {
+        let edges = local.status().edges;
+        edges.len() == 2 && edges[1].round_trip_ms.is_some()
+    })
+    .await;
+    teller.stop();
+    until("the teller to end", || teller.stopped()).await;
+    let mut program = Program::connect(local.address, Http::H2).await;
+    let answer = program.ask(message()).await.unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(other.model.stats().figures().requests, 1);
+}
