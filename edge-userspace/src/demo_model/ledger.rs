@@ -36,9 +36,11 @@ pub struct Account {
 pub struct Taken {
     /// How many.
     pub requests: u64,
-    /// Tokens of their prompts.
+    /// Tokens of the prompts of those whose answer had begun: its first event was handed to
+    /// the connection, or all of it where it is one JSON text.
     pub input_tokens: u64,
-    /// Tokens of what was handed to their connections.
+    /// Tokens of what was handed to their connections, in whole events. An event stream of
+    /// messages says 1 as it begins, so it has 1 at least.
     pub output_tokens: u64,
 }
 

@@ -152,6 +152,14 @@ impl Events {
 }
 
 impl Events {
+    /// Events that were handed over whole.
+    fn whole(&self) -> u64 {
+        let Script { fault, .. } = &self.script;
+        let cuts = |fault: Fault| fault.is_mid_event() || fault == Fault::TruncatedChunk;
+        let is_cut = fault.is_some_and(cuts) && self.next > self.script.fault_at();
+        self.next - u64::from(is_cut)
+    }
+
     /// What its end makes of the request, if this is its end.
     fn outcome(&self) -> Outcome {
         match self.script.fault {
@@ -168,8 +176,10 @@ impl Drop for Play {
     fn drop(&mut self) {
         if let Kind::Events(events) = &self.kind
             && self.request.has_account()
+            && events.outcome() != Outcome::Failed
+            && let whole @ 1.. = events.whole()
         {
-            self.request.made(events.script.output_tokens(events.next));
+            self.request.made(events.script.output_tokens(whole));
         }
     }
 }

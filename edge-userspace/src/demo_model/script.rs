@@ -102,21 +102,24 @@ impl Script {
         }
     }
 
-    /// Tokens of what the first `events` events tell.
+    /// Tokens of what the first `events` events tell, and say that they tell.
     pub(super) fn output_tokens(&self, events: u64) -> u64 {
         let pieces = match self.shape {
             Shape::Messages => self.messages_pieces(events),
             Shape::ChatCompletions => self.chat_pieces(events),
         };
+        // What is said as the stream begins.
+        let least = u64::from(self.shape == Shape::Messages && events > 0);
         let Some(vocabulary) = &self.vocabulary else {
-            return pieces.iter().sum();
+            return pieces.iter().sum::<u64>().max(least);
         };
         let mut counter = Counter::new(vocabulary);
         // Of Chat Completions each choice tells the same part.
         let last = self.parts.len() - 1;
         let told = pieces.iter().enumerate();
-        told.map(|(part, pieces)| counter.count(self.told(part.min(last), *pieces).as_bytes()))
-            .sum()
+        let tokens =
+            told.map(|(part, pieces)| counter.count(self.told(part.min(last), *pieces).as_bytes()));
+        tokens.sum::<u64>().max(least)
     }
 
     /// Tokens of all of it.
@@ -131,6 +134,15 @@ impl Script {
             (None, Some(Fault::ErrorEvent)) => 0,
             (None, _) => self.len() / 2,
         }
+    }
+
+    /// Whether the `n`th event is an error instead of what it would be.
+    fn errs_at(&self, n: u64) -> bool {
+        let errs = matches!(
+            self.fault,
+            Some(Fault::ErrorEvent | Fault::ErrorEventMidStream)
+        );
+        errs && n == self.fault_at()
     }
 
     /// What usage is said to be.

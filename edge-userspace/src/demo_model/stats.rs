@@ -52,6 +52,7 @@ pub(super) struct Request {
     account: Option<String>,
     input_tokens: u64,
     output_tokens: u64,
+    has_said: bool,
 }
 
 impl Stats {
@@ -90,6 +91,7 @@ impl Stats {
             account: None,
             input_tokens: 0,
             output_tokens: 0,
+            has_said: false,
         }
     }
 }
@@ -106,9 +108,10 @@ impl Request {
         self.account.is_some()
     }
 
-    /// Its answer, as far as it was handed over, has so many tokens.
+    /// Its answer has begun, and what was handed over of it has so many tokens.
     pub(super) fn made(&mut self, output_tokens: u64) {
         self.output_tokens = output_tokens;
+        self.has_said = true;
     }
 
     /// So many bytes of its answer are handed to the connection.
@@ -135,7 +138,8 @@ impl Drop for Request {
     fn drop(&mut self) {
         let cells = &self.stats.0;
         if let Some(account) = &self.account {
-            let (input, output) = (self.input_tokens, self.output_tokens);
+            let input = if self.has_said { self.input_tokens } else { 0 };
+            let output = self.output_tokens;
             cells.ledger.end(account, self.outcome, input, output);
         }
         if self.outcome == Outcome::Cancelled {

@@ -168,7 +168,7 @@ impl World {
                 of_thread.push(socket);
             }
         }
-        let keyring = keyring();
+        let keyring = keyring(config.keys.capacity);
         let sessions = Arc::new(Sessions::new());
         keyring.observe(Arc::clone(&sessions) as _);
         let metrics = Arc::new(Metrics::new());
@@ -400,8 +400,8 @@ fn layer_secret(files: &Files) -> PathBuf {
     path
 }
 
-fn keyring() -> Arc<Keyring> {
-    let keyring = Arc::new(Keyring::new(100));
+fn keyring(capacity: u32) -> Arc<Keyring> {
+    let keyring = Arc::new(Keyring::new(capacity));
     keyring.apply([ALICE, BOB, CAROL].map(|key| Edit::Put(record(key))));
     keyring
 }

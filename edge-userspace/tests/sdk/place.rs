@@ -4,7 +4,7 @@ use edge_userspace::demo_model::{DemoModel, Options};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,10 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Place {
     directory: tempfile::TempDir,
     model: DemoModel,
-    key: String,
-    /// Of one whose prompts must be short.
-    short_key: String,
+    key: Key,
+    /// Keys that may do less, with the variables that they are told by.
+    limited: Vec<(&'static str, Key)>,
     edge: Daemon,
+    /// In front of it, in the zero lane.
+    sidecar: Option<Sidecar>,
     /// One whose single connection to its upstream is taken.
     full: Daemon,
     /// What takes it.
@@ -29,15 +31,45 @@ pub(crate) struct Place {
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
+/// A key as `edge keys new` made it.
+struct Key {
+    id: String,
+    text: String,
+}
+
+/// What keys may do less, and the variable that tells of such a key.
+const LIMITED: [(&str, &str); 4] = [
+    ("EDGE_TEST_SHORT_KEY", "--max-prompt-tokens 1000"),
+    ("EDGE_TEST_SLOW_KEY", "--requests-per-minute 1"),
+    ("EDGE_TEST_SPENT_KEY", "--tokens-per-day 40"),
+    ("EDGE_TEST_BOUND_KEY", "--model other-* --model gpt-other"),
+];
+
+/// By which way requests come to the edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Straight from the SDK.
+    Legacy,
+    /// Through `edge connect`.
+    Zero,
+}
+
+/// A running `edge connect`; killed when dropped.
+struct Sidecar {
+    child: Child,
+    base: String,
+}
+
 /// A running daemon; killed when dropped.
 struct Daemon {
     child: Child,
-    listen: SocketAddr,
+    /// Where it listens, in all its places.
+    listen: Vec<SocketAddr>,
     admin: SocketAddr,
 }
 
 impl Place {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(lane: Lane) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let model = DemoModel::start(Options {
             first_token: Duration::from_millis(1),
@@ -46,12 +78,24 @@ impl Place {
         });
         let model = model.unwrap();
         let ca = certificate(&directory);
-        let key = new_key(&directory, "--name sdk");
-        let short_key = new_key(&directory, "--name short --max-prompt-tokens 1000");
+        let key = new_key(&directory);
+        let limited: Vec<_> = LIMITED
+            .iter()
+            .map(|(name, limits)| {
+                let key = new_key(&directory);
+                let limit = format!("keys limit --store keys.journal {limits} {}", key.id);
+                let output = edge(&directory, &limit).output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+                (*name, key)
+            })
+            .collect();
         let upstream = model.address();
+        // A client that shares connections between keys meets none of another key's where each
+        // has a port of its own.
+        let listen = vec!["\"127.0.0.1:0\""; 1 + LIMITED.len()].join(", ");
         let config = |name: &str, upstream_settings: &str| {
             let text = format!(
-                "[listen]\naddresses = [\"127.0.0.1:0\"]\nthreads = 1\ndrain_timeout = \"0s\"\n\
+                "[listen]\naddresses = [{listen}]\nthreads = 1\ndrain_timeout = \"0s\"\n\
                  [tls]\ncertificate = \"cert.pem\"\nprivate_key = \"key.pem\"\n\
                  [keys]\nstore = \"keys.journal\"\naudience = \"demo\"\n\
                  [kernel]\nattach = \"off\"\n\
@@ -61,6 +105,9 @@ impl Place {
                  [[upstreams]]\nname = \"absent\"\nurl = \"http://127.0.0.1:1\"\n\
                  models = [\"absent-*\"]\n\
                  [api]\nmax_body_bytes = 4000000\n\
+                 [[api.models]]\nid = \"claude-demo\"\ndisplay_name = \"Demo\"\n\
+                 created_at = \"2026-01-01T00:00:00Z\"\n\
+                 [[api.models]]\nid = \"claude-other\"\n[[api.models]]\nid = \"gpt-demo\"\n\
                  [admin]\naddress = \"127.0.0.1:0\"\n\
                  [log]\njson = true\nfilter = \"info\"\n"
             );
@@ -72,20 +119,23 @@ impl Place {
         );
         config("full.toml", "max_connections = 1");
         let full = Daemon::start(&directory, "full.toml");
-        let taker = take(&full, &ca, &key);
+        let taker = take(&full, &ca, &key.text);
         let since = Instant::now();
         while model.stats().figures().active == 0 {
             assert!(since.elapsed() < PATIENCE, "the request does not arrive");
             std::thread::sleep(Duration::from_millis(1));
         }
+        let daemon = Daemon::start(&directory, "edge.toml");
+        let sidecar = (lane == Lane::Zero).then(|| Sidecar::start(&directory, &daemon, &key));
         Self {
-            edge: Daemon::start(&directory, "edge.toml"),
+            edge: daemon,
+            sidecar,
             full,
             _taker: taker,
             directory,
             model,
             key,
-            short_key,
+            limited,
         }
     }
 
@@ -100,7 +150,10 @@ impl Place {
     /// Tells a script by the SDKs' own variables, and by ours where the demo model and the
     /// edge's figures are.
     pub(crate) fn tell(&self, command: &mut Command) {
-        let base = |daemon: &Daemon| format!("https://localhost:{}", daemon.listen.port());
+        let (base, key, lane) = match &self.sidecar {
+            Some(sidecar) => (sidecar.base.clone(), "any", "zero"),
+            None => (self.edge.base(0), &*self.key.text, "legacy"),
+        };
         let authority = self.path("ca.pem");
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
             command
@@ -110,18 +163,22 @@ impl Place {
         command
             .env("SSL_CERT_FILE", &authority)
             .env("NODE_EXTRA_CA_CERTS", &authority)
-            .env("ANTHROPIC_BASE_URL", base(&self.edge))
-            .env("ANTHROPIC_API_KEY", &self.key)
-            .env("OPENAI_BASE_URL", base(&self.edge) + "/v1")
-            .env("OPENAI_API_KEY", &self.key)
-            .env("EDGE_TEST_LANE", "legacy")
-            .env("EDGE_TEST_SHORT_KEY", &self.short_key)
-            .env("EDGE_TEST_FULL", base(&self.full))
+            .env("ANTHROPIC_BASE_URL", &base)
+            .env("ANTHROPIC_API_KEY", key)
+            .env("OPENAI_BASE_URL", base + "/v1")
+            .env("OPENAI_API_KEY", key)
+            .env("EDGE_TEST_LANE", lane)
+            .env("EDGE_TEST_FULL", self.full.base(0))
             .env("EDGE_TEST_ADMIN", format!("http://{}", self.edge.admin))
             .env(
                 "EDGE_TEST_MODEL",
                 format!("http://{}", self.model.address()),
             );
+        for (number, (name, key)) in self.limited.iter().enumerate() {
+            command
+                .env(name, &key.text)
+                .env(name.replace("_KEY", "_BASE"), self.edge.base(1 + number));
+        }
     }
 }
 
@@ -134,7 +191,7 @@ fn take(daemon: &Daemon, ca: &CertificateDer<'static>, key: &str) -> Tls {
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let tls = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(tls, TcpStream::connect(daemon.listen).unwrap());
+    let mut stream = StreamOwned::new(tls, TcpStream::connect(daemon.listen[0]).unwrap());
     let body =
         r#"{"max_tokens":1,"messages":[{"role":"user","content":"?"}],"model":"claude-demo"}"#;
     write!(
@@ -183,11 +240,14 @@ fn edge(directory: &tempfile::TempDir, arguments: &str) -> Command {
     command
 }
 
-fn new_key(directory: &tempfile::TempDir, more: &str) -> String {
-    let new = format!("keys new --store keys.journal --audience demo --json {more}");
-    let output = edge(directory, &new).output().unwrap();
+fn new_key(directory: &tempfile::TempDir) -> Key {
+    let new = "keys new --store keys.journal --audience demo --json --name sdk";
+    let output = edge(directory, new).output().unwrap();
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    json["api_key"].as_str().unwrap().to_owned()
+    Key {
+        id: json["key_id"].as_str().unwrap().to_owned(),
+        text: json["api_key"].as_str().unwrap().to_owned(),
+    }
 }
 
 impl Daemon {
@@ -201,7 +261,7 @@ impl Daemon {
             .unwrap();
         let mut daemon = Self {
             child,
-            listen: ([0, 0, 0, 0], 0).into(),
+            listen: Vec::new(),
             admin: ([0, 0, 0, 0], 0).into(),
         };
         let since = Instant::now();
@@ -212,12 +272,12 @@ impl Daemon {
                 .filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let serving = { lines }.find(|line| line["fields"]["message"] == "serving");
             if let Some(serving) = serving {
-                let address = |field: &str| {
+                let addresses = |field: &str| -> Vec<SocketAddr> {
                     let text = serving["fields"][field].as_str().unwrap();
-                    let first = text.trim_matches(['[', ']']).split(", ").next();
-                    first.unwrap().parse().unwrap()
+                    let all = text.trim_matches(['[', ']']).split(", ");
+                    all.map(|address| address.parse().unwrap()).collect()
                 };
-                (daemon.listen, daemon.admin) = (address("listen"), address("admin"));
+                (daemon.listen, daemon.admin) = (addresses("listen"), addresses("admin")[0]);
                 return daemon;
             }
             if let Some(status) = daemon.child.try_wait().unwrap() {
@@ -226,6 +286,51 @@ impl Daemon {
             assert!(since.elapsed() < PATIENCE, "it does not serve:\n{said}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+impl Daemon {
+    /// The base URL of one of its places.
+    fn base(&self, place: usize) -> String {
+        format!("https://localhost:{}", self.listen[place].port())
+    }
+}
+
+impl Sidecar {
+    fn start(directory: &tempfile::TempDir, daemon: &Daemon, key: &Key) -> Self {
+        std::fs::write(directory.path().join("api.key"), &key.text).unwrap();
+        let arguments = format!(
+            "connect --edge {} --audience demo --api-key-file api.key --ca-file ca.pem \
+             --listen 127.0.0.1:0 --json",
+            daemon.base(0)
+        );
+        let log = directory.path().join("sidecar.log");
+        let mut child = edge(directory, &arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
+        let sidecar = Self {
+            child,
+            base: serde_json::from_str::<Value>(&said)
+                .ok()
+                .and_then(|said| said["listening"].as_str().map(str::to_owned))
+                .unwrap_or_default(),
+        };
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert!(!sidecar.base.is_empty(), "the sidecar said {said:?}\n{log}");
+        sidecar
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

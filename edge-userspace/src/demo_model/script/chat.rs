@@ -1,7 +1,6 @@
 //! Answers of Chat Completions. Only the last part of an answer is told: a text or a call.
 
 use super::{Kind, Script};
-use crate::demo_model::Fault;
 use serde_json::{Value, json};
 
 impl Script {
@@ -16,6 +15,8 @@ impl Script {
 
     /// Pieces of each choice among the first `events` events.
     pub(super) fn chat_pieces(&self, events: u64) -> Vec<u64> {
+        let erred = (0..events).any(|n| self.errs_at(n));
+        let events = events - u64::from(erred);
         let told = |choice: u64| {
             let rounds = events.min(self.choices * self.tokens);
             (rounds + self.choices - 1 - choice) / self.choices
@@ -24,11 +25,7 @@ impl Script {
     }
 
     pub(super) fn chat_event(&self, n: u64) -> String {
-        let errs = matches!(
-            self.fault,
-            Some(Fault::ErrorEvent | Fault::ErrorEventMidStream)
-        );
-        if errs && n == self.fault_at() {
+        if self.errs_at(n) {
             let error = json!({ "error": { "type": "overloaded_error", "message": "Overloaded" } });
             return format!("data: {error}\n\n");
         }

@@ -1,7 +1,6 @@
 //! Answers of the Messages API.
 
 use super::{Kind, Said, Script, json};
-use crate::demo_model::Fault;
 use serde_json::{Value, json as object};
 
 /// One event.
@@ -95,7 +94,7 @@ impl Script {
                 .collect();
         }
         let mut pieces = vec![0; self.parts.len()];
-        for n in 0..events {
+        for n in (0..events).filter(|n| !self.errs_at(*n)) {
             if let Event::Delta(part, _) = self.messages_nth(n) {
                 pieces[part] += 1;
             }
@@ -104,11 +103,7 @@ impl Script {
     }
 
     pub(super) fn messages_event(&self, n: u64) -> String {
-        let errs = matches!(
-            self.fault,
-            Some(Fault::ErrorEvent | Fault::ErrorEventMidStream)
-        );
-        if errs && n == self.fault_at() {
+        if self.errs_at(n) {
             let error =
                 r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
             return event("error", error);

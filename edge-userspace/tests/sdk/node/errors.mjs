@@ -13,8 +13,11 @@ const COLUMN = 1;
 const clientOf = (row, maxRetries) => new Anthropic({
   maxRetries,
   ...(row.key && { apiKey: row.key }),
-  ...(row.key_from && { apiKey: process.env[row.key_from] }),
-  ...(row.to && { baseURL: process.env[row.to] }),
+  ...(row.as && {
+    apiKey: process.env[`EDGE_TEST_${row.as}_KEY`],
+    baseURL: process.env[`EDGE_TEST_${row.as}_BASE`],
+  }),
+  ...(row.at && { baseURL: process.env[row.at] }),
 });
 
 const accountOf = (row) => `node-${lane}-${row.name.replaceAll(' ', '-')}`;
@@ -74,10 +77,11 @@ check('errors of the upstream', async () => {
 check('errors of the edge', async () => {
   // One after the other: they are counted at the edge, all together.
   for (const row of rows('edge')) {
+    if (row.first) assert.ok(await ask(clientOf(row, 0), row), row.name);
     const before = await refusedByTheEdge(row.status);
     assertIs(await errorOf(row, 1), row);
-    assert.equal((await ledger(accountOf(row))).requests, 0, row.name);
-    if (!row.to) {
+    assert.equal((await ledger(accountOf(row))).requests, row.first ? 1 : 0, row.name);
+    if (!row.at) {
       assert.equal(await refusedByTheEdge(row.status) - before, 1 + row.retried, row.name);
     }
   }

@@ -21,6 +21,8 @@ const client = new Anthropic();
 const isTheEdges = (headers) => {
   assert.match(headers.get('request-id'), /^req_(?!demo)/);
   assert.match(headers.get('x-edge-input-tokens'), /^\d+;(estimate|exact)$/);
+  const route = process.env.EDGE_TEST_LANE === 'zero' ? 'direct' : 'fallback';
+  assert.equal(headers.get('x-claude-route'), route);
 };
 
 check('a message', async () => {
@@ -153,7 +155,7 @@ check("the edge's own events", async () => {
 
 check('models', async () => {
   const listed = await client.models.list();
-  assert.ok(listed.data.length > 0);
+  assert.deepEqual(listed.data.map((model) => model.id), ['claude-demo', 'claude-other', 'gpt-demo']);
   const pages = [];
   for await (const model of client.models.list({ limit: 1 })) pages.push(model.id);
   assert.deepEqual(pages, listed.data.map((model) => model.id));

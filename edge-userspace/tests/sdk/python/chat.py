@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -45,6 +46,8 @@ def a_raw_response_and_the_body_as_it_was_sent():
     sent = raw.http_request.content
     assert raw.headers["x-demo-body-sha256"] == hashlib.sha256(sent).hexdigest()
     assert raw.headers["request-id"].startswith("req_")
+    zero = os.environ["EDGE_TEST_LANE"] == "zero"
+    assert raw.headers["x-claude-route"] == ("direct" if zero else "fallback"), raw.headers
     assert raw.headers["x-edge-input-tokens"].split(";")[1] in ("estimate", "exact")
     assert raw.parse().choices[0].message.content == words(4)
 
@@ -93,7 +96,7 @@ def a_call_of_a_tool():
 @check
 def models():
     listed = client.models.list().data
-    assert listed and all(model.id for model in listed)
+    assert [model.id for model in listed] == ["claude-demo", "claude-other", "gpt-demo"]
 
 
 @check

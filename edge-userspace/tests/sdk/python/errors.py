@@ -27,14 +27,19 @@ else:
 TABLE = json.loads((pathlib.Path(__file__).parent.parent / "errors.json").read_text())
 
 
+def base(variable):
+    return os.environ[variable] + ("" if WHICH == "python" else "/v1")
+
+
 def client_of(row, retries):
     options = {"max_retries": retries}
     if "key" in row:
         options["api_key"] = row["key"]
-    if "key_from" in row:
-        options["api_key"] = os.environ[row["key_from"]]
-    if "to" in row:
-        options["base_url"] = os.environ[row["to"]] + ("" if WHICH == "python" else "/v1")
+    if "as" in row:
+        options["api_key"] = os.environ[f"EDGE_TEST_{row['as']}_KEY"]
+        options["base_url"] = base(f"EDGE_TEST_{row['as']}_BASE")
+    if "at" in row:
+        options["base_url"] = base(row["at"])
     return Client(**options)
 
 
@@ -106,11 +111,13 @@ def errors_of_the_upstream():
 def errors_of_the_edge():
     # One after the other: they are counted at the edge, all together.
     for row in rows("edge"):
+        if row.get("first"):
+            assert ask(client_of(row, 0), row, account_of(row))
         before = refused_by_the_edge().get(row["status"], 0)
         error = error_of(row, 1)
         assert_is(error, row)
-        assert checks.ledger(account_of(row))["requests"] == 0, row["name"]
-        if "to" not in row:
+        assert checks.ledger(account_of(row))["requests"] == row.get("first", 0), row["name"]
+        if "at" not in row:
             asked = refused_by_the_edge()[row["status"]] - before
             assert asked == 1 + row["retried"], (row["name"], asked)
 

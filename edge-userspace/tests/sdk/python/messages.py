@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+import os
 import struct
 import zlib
 
@@ -40,6 +41,8 @@ def assert_is_the_edges(headers):
     assert headers["request-id"] != "req_demo", "the edge's own"
     tokens, kind = headers["x-edge-input-tokens"].split(";")
     assert int(tokens) > 0 and kind in ("estimate", "exact"), headers
+    zero = os.environ["EDGE_TEST_LANE"] == "zero"
+    assert headers["x-claude-route"] == ("direct" if zero else "fallback"), headers
 
 
 @check
@@ -264,8 +267,10 @@ def the_edges_own_events():
 @check
 def models():
     listed = client.models.list()
-    assert listed.data and all(isinstance(model, ModelInfo) for model in listed.data)
+    assert [model.id for model in listed.data] == ["claude-demo", "claude-other", "gpt-demo"]
+    assert all(isinstance(model, ModelInfo) for model in listed.data)
     assert all(model.id and model.display_name and model.created_at for model in listed.data)
+    assert client.models.retrieve("claude-demo").display_name == "Demo"
     everything = [model.id for model in client.models.list(limit=1)]
     assert everything == [model.id for model in listed.data], "page by page"
     assert len(set(everything)) == len(everything)
