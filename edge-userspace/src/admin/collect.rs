@@ -5,6 +5,7 @@
 mod contexts;
 mod prompts;
 mod upstreams;
+mod usage;
 
 use super::View;
 use crate::charges;
@@ -62,6 +63,7 @@ impl Collector for Collect {
         charges(&(view.charges)(), &mut families)?;
         prompts::prompts(&view.prompts, &mut families)?;
         upstreams::upstreams(&view.upstreams, &mut families)?;
+        usage::usage(&view, &mut families)?;
         if let Some(contexts) = &view.contexts {
             contexts::contexts(contexts, &mut families)?;
         }

@@ -1,4 +1,4 @@
-//! Lets people look in: `/metrics`, `/livez`, `/readyz` and `/status` over plain HTTP/1.1.
+//! Lets people look in: `/metrics`, `/livez`, `/readyz`, `/status` and `/usage` over plain HTTP/1.1.
 //!
 //! It answers everyone who can connect and changes nothing, so it listens on loopback unless
 //! told otherwise. Connections, heads and times are bounded: who overruns them is closed.
@@ -7,6 +7,7 @@ mod collect;
 mod contexts;
 mod prompts;
 mod status;
+mod usage;
 
 pub use collect::{Collect, Target};
 pub use status::Status;
@@ -19,6 +20,7 @@ use crate::keys::{Keyring, watch::Watch};
 use crate::prompt::Prompts;
 use crate::telemetry::{self, Metrics};
 use crate::upstream::Upstreams;
+use crate::usage::{Keep, Ledger};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -74,6 +76,10 @@ pub struct View {
     pub upstreams: Arc<Upstreams>,
     /// What is remembered of conversations, if anything is.
     pub contexts: Option<Arc<Contexts>>,
+    /// What keys have used, and may use.
+    pub ledger: Arc<Ledger>,
+    /// Where that is kept, if it is.
+    pub usage_file: Option<Arc<Keep>>,
     /// What the data path counts.
     pub metrics: Arc<Metrics>,
     /// How far the daemon is.
@@ -185,14 +191,19 @@ fn answer(view: &View, method: &Method, path: &str) -> Response<Full<Bytes>> {
             telemetry::CONTENT_TYPE,
             view.metrics.render(),
         ),
-        "/status" => match serde_json::to_string_pretty(&Status::of(view)) {
-            Ok(json) => respond(StatusCode::OK, "application/json", json + "\n"),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-        },
+        "/status" => json(serde_json::to_string_pretty(&Status::of(view))),
+        "/usage" => json(usage::all(view)),
         _ => text(
             StatusCode::NOT_FOUND,
-            "there are /metrics, /livez, /readyz and /status\n",
+            "there are /metrics, /livez, /readyz, /status and /usage\n",
         ),
+    }
+}
+
+fn json(text_of: serde_json::Result<String>) -> Response<Full<Bytes>> {
+    match text_of {
+        Ok(json) => respond(StatusCode::OK, "application/json", json + "\n"),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }
 

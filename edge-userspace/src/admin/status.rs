@@ -3,6 +3,7 @@
 use super::View;
 use super::contexts::Contexts;
 use super::prompts::Prompts;
+use super::usage::Usage;
 use crate::charges;
 use crate::daemon;
 use crate::kernel;
@@ -43,6 +44,8 @@ pub struct Status {
     pub contexts: Option<Contexts>,
     /// What is learnt of models whose tokenizer is not published.
     pub calibration: Vec<calibration::Learnt>,
+    /// What keys have used, and may use.
+    pub usage: Usage,
     /// Where requests go, and what is outstanding there.
     pub upstreams: Vec<upstream::Status>,
     /// What the data path has done.
@@ -93,6 +96,7 @@ impl Status {
             prompts: Prompts::of(view),
             contexts: Contexts::of(view),
             calibration: view.prompts.calibration().learnt(),
+            usage: Usage::of(view),
             upstreams: view.upstreams.status(),
             traffic: view.metrics.summary(),
         }

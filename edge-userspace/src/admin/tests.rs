@@ -5,6 +5,7 @@ use crate::context::Contexts;
 use crate::keys::store::follow::Follower;
 use crate::keys::store::writer::Writer;
 use crate::upstream::choose::Random;
+use crate::usage::Ledger;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream as StdStream;
 
@@ -96,6 +97,8 @@ impl Admin {
             log_lines_lost: Box::new(|| 3),
             listen: vec!["127.0.0.1:443".parse().unwrap()],
             store: Watch::start(follower, Arc::clone(&keyring)).unwrap(),
+            ledger: Ledger::new(&crate::config::Quotas::default(), &keyring, &metrics),
+            usage_file: None,
             keyring,
             configuration: Box::new(daemon::Configuration::default),
             charges: Box::new(|| charges::Status {

@@ -2,6 +2,7 @@
 
 mod contexts;
 mod prompts;
+mod usage;
 
 use super::moment;
 use super::output::{Failure, Outcome, print_line};
@@ -211,6 +212,9 @@ fn for_people(status: &Value) -> String {
         line(name, text);
     }
     for (name, text) in contexts::lines(status) {
+        line(name, text);
+    }
+    for (name, text) in usage::lines(status) {
         line(name, text);
     }
     let keys = &status["keys"];

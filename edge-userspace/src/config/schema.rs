@@ -257,7 +257,7 @@ fields! {
     "context.preheats_per_minute": Integer(0, 1_000_000), Value("60"),
         "How many `HEAD /v1/health` with `x-anthropic-context-hint` a minute warm something up for each key; 0: none.";
     "admin.address": Address, Value("\"127.0.0.1:9901\""),
-        "Where `/metrics`, `/livez`, `/readyz` and `/status` are served, without authentication.";
+        "Where `/metrics`, `/livez`, `/readyz`, `/status` and `/usage` are served, without authentication.";
     "admin.allow_public": Boolean, Value("false"),
         "Whether `admin.address` may be one that strangers can reach.";
     "log.filter": Text, Value("\"info\""),

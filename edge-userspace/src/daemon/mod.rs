@@ -7,6 +7,7 @@
 //! threads → admin → ready.
 
 mod half;
+mod kept;
 mod learnt;
 mod log;
 mod reload;
@@ -21,7 +22,9 @@ use crate::keys::{self, Keyring, watch::Watch};
 use crate::listener::{self, BindError};
 use crate::session::Sessions;
 use crate::telemetry::Metrics;
+use crate::usage::{self, Keep};
 use half::Kernel;
+use kept::Kept;
 use learnt::Learnt;
 pub use reload::Status as Configuration;
 use reload::{Followed, Reload, Stamp};
@@ -64,6 +67,9 @@ pub enum Error {
     /// The tables of used tokens, prefixes and keys.
     #[error(transparent)]
     Charges(#[from] charges::Error),
+    /// The file that keeps what keys have used.
+    #[error("quotas.usage_file: {0}")]
+    Usage(#[from] usage::snapshot::Error),
     /// The kernel half, where the configuration demands it.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
@@ -120,6 +126,10 @@ pub fn run(file: &Path) -> Result<(), Error> {
         Arc::clone(&metrics),
         Arc::clone(&sessions),
     )?);
+    let usage_file = match &config.quotas.usage_file {
+        Some(file) => Some(Arc::new(Keep::resume(Arc::clone(shared.ledger()), file)?)),
+        None => None,
+    };
     let runtime = (tokio::runtime::Builder::new_current_thread().enable_all())
         .build()
         .map_err(Error::system("make a runtime"))?;
@@ -152,12 +162,17 @@ pub fn run(file: &Path) -> Result<(), Error> {
             kernel: Arc::clone(&kernel),
             keyring: Arc::clone(&keyring),
             prompts: Arc::clone(shared.prompts()),
+            ledger: Arc::clone(shared.ledger()),
         },
         configuration,
     )
     .map_err(Error::system("start the configuration's thread"))?;
     let learnt = Learnt::start(Arc::clone(shared.prompts().calibration()))
         .map_err(Error::system("start the thread that keeps what is learnt"))?;
+
+    let kept = (usage_file.clone().map(Kept::start).transpose()).map_err(Error::system(
+        "start the thread that keeps what keys have used",
+    ))?;
 
     let shutdown = CancellationToken::new();
     let mut threads = Threads::start(sockets.serving, &shared, &shutdown)
@@ -192,6 +207,8 @@ pub fn run(file: &Path) -> Result<(), Error> {
         prompts: Arc::clone(shared.prompts()),
         contexts: shared.contexts().cloned(),
         upstreams: Arc::clone(shared.upstreams()),
+        ledger: Arc::clone(shared.ledger()),
+        usage_file,
         metrics,
         phase: phase.clone(),
     });
@@ -241,6 +258,8 @@ pub fn run(file: &Path) -> Result<(), Error> {
     });
     kernel.detach();
     drop(learnt);
+    // Last: all connections have ended, so all that they used is settled.
+    drop(kept);
     outcome
 }
 

@@ -9,6 +9,7 @@ use crate::charges::{Charges, Limits};
 use crate::config::{self, LIVE, Said};
 use crate::keys::Keyring;
 use crate::prompt::Prompts;
+use crate::usage::Ledger;
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -56,6 +57,7 @@ pub(super) struct Followed {
     pub(super) kernel: Arc<Kernel>,
     pub(super) keyring: Arc<Keyring>,
     pub(super) prompts: Arc<Prompts>,
+    pub(super) ledger: Arc<Ledger>,
 }
 
 impl Reload {
@@ -159,6 +161,7 @@ impl Follower {
                 let changed = said.changed(&self.taken);
                 self.taken = said;
                 self.followed.prompts.follow(&config.prompt);
+                self.followed.ledger.follow(&config.quotas);
                 self.take(Limits::of(&config), &changed, asked);
             }
             Err(error) => {

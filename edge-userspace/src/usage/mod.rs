@@ -11,6 +11,7 @@ mod account;
 mod bucket;
 mod burst;
 mod day;
+mod keep;
 mod ledger;
 mod limits;
 mod observed;
@@ -23,6 +24,7 @@ mod used;
 
 pub use account::{KeyUsage, Standing};
 pub use bucket::Level;
+pub use keep::{Keep, KeepStatus};
 pub use ledger::{Ledger, Status};
 pub use limits::{Limits, Reserve};
 pub use observed::Observed;

@@ -116,6 +116,48 @@ fn a_prompts_limit_is_given_changed_and_taken_away() {
 }
 
 #[test]
+fn quotas_and_models_are_given_changed_and_taken_away() {
+    let place = Place::new();
+    let alice = place.json(
+        "keys new --store s --audience demo --json --name alice --requests-per-minute 50 --tokens-per-day 0 --model claude-*",
+    );
+    assert_eq!(alice["requests_per_minute"], 50);
+    assert_eq!(alice["tokens_per_day"], 0);
+    assert_eq!(alice["input_tokens_per_minute"], Value::Null);
+    assert_eq!(alice["models"], serde_json::json!(["claude-*"]));
+    let id = alice["key_id"].as_str().unwrap();
+    let entry = || place.json("keys list --store s --json")[0].clone();
+    let list = place.good("keys list --store s");
+    assert!(
+        list.contains("(50 requests/min, any tokens/day, models claude-*)"),
+        "{list}"
+    );
+    let change = format!("keys limit --store s {id}");
+    place.good(&format!(
+        "{change} --input-tokens-per-minute 70000 --output-tokens-per-minute 8000 --concurrent-requests 5 --tokens-per-day default"
+    ));
+    let changed = entry();
+    assert_eq!(changed["requests_per_minute"], 50, "as it was");
+    assert_eq!(changed["input_tokens_per_minute"], 70_000);
+    assert_eq!(changed["output_tokens_per_minute"], 8000);
+    assert_eq!(changed["concurrent_requests"], 5);
+    assert_eq!(changed["tokens_per_day"], Value::Null);
+    assert_eq!(changed["models"], serde_json::json!(["claude-*"]));
+    place.good(&format!("{change} --model gpt-4o --model o3*"));
+    assert_eq!(entry()["models"], serde_json::json!(["gpt-4o", "o3*"]));
+    place.good(&format!("{change} --model default"));
+    assert_eq!(entry()["models"], Value::Null);
+    assert_eq!(entry()["requests_per_minute"], 50);
+    let error = place.bad(&format!("{change} --model a*b"));
+    assert!(error.contains("its beginning and *"), "{error}");
+    let usage = place.edge(&format!("{change} --tokens-per-day 1000000000001"));
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(errors(&usage).contains("a whole number up to 1000000000000, or default"));
+    let error = place.bad(&change);
+    assert!(error.contains("nothing to change"), "{error}");
+}
+
+#[test]
 fn rates_are_given_changed_and_taken_away() {
     let place = Place::new();
     let new = "keys new --store s --audience demo --json --name";

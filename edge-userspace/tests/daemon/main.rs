@@ -6,3 +6,4 @@ mod reload;
 mod secrets;
 mod start;
 mod stop;
+mod usage;

@@ -20,6 +20,7 @@ mod limits;
 mod passing;
 mod prompts;
 mod proxied;
+mod quotas;
 mod refuse;
 mod revoke;
 mod streams;

@@ -128,6 +128,63 @@ fn a_prompts_limit_is_written_where_there_is_one() {
 }
 
 #[test]
+fn an_allowance_is_written_where_there_is_one_and_older_lines_have_none() {
+    let all: [Option<u64>; 5] = std::array::from_fn(|at| Some(at as u64 * 1000));
+    let allowance = Allowance {
+        quotas: Quotas::of(all),
+        models: parse_models(&["claude-*".to_owned(), "gpt-4o".to_owned()]).unwrap(),
+    };
+    let limited = StoredKey {
+        allowance: allowance.clone().boxed(),
+        ..key("d")
+    };
+    let text = written(&Record::Put(limited.clone()));
+    for part in [
+        r#""requests_per_minute":0,"input_tokens_per_minute":1000,"output_tokens_per_minute":2000"#,
+        r#""concurrent_requests":3000,"tokens_per_day":4000,"models":["claude-*","gpt-4o"]"#,
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let read = Record::parse(text.trim_end().as_bytes()).unwrap();
+    assert_eq!(read, Record::Put(limited.clone()));
+    let record = limited.at("demo");
+    assert_eq!(record.quotas(), allowance.quotas);
+    for (model, allowed) in [("claude-x", true), ("gpt-4o", true), ("gpt-4o-mini", false)] {
+        assert_eq!(record.allows_model(model.as_bytes()), allowed, "{model}");
+    }
+    // A line of before has none of it, and so allows all.
+    let text = written(&Record::Put(key("d")));
+    assert!(
+        !text.contains("minute") && !text.contains("models"),
+        "{text}"
+    );
+    let open = key("d").at("demo");
+    assert_eq!(
+        (open.quotas(), open.allows_model(b"any")),
+        (Quotas::default(), true)
+    );
+    for (from, to, expected) in [
+        (
+            "\"tokens_per_day\":4000",
+            "\"tokens_per_day\":1000000000001",
+            "tokens_per_day: should be",
+        ),
+        (
+            "\"tokens_per_day\":4000",
+            "\"tokens_per_day\":\"x\"",
+            "tokens_per_day: should be",
+        ),
+        ("[\"claude-*\"", "[\"cl*de\"", "models: a model is a name"),
+        ("[\"claude-*\"", "[7", "models: should be a list of texts"),
+    ] {
+        let text = written(&Record::Put(limited.clone()));
+        assert!(text.contains(from), "{text}");
+        let error = Record::parse(text.trim_end().replace(from, to).as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{to}: {error}");
+    }
+}
+
+#[test]
 fn a_record_shows_the_policy_of_its_audience_only() {
     let key = key("a");
     let record = key.at("two");

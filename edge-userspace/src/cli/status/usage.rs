@@ -1,0 +1,107 @@
+//! What `edge status` says of what keys have used.
+
+use crate::cli::moment;
+use serde_json::Value;
+
+/// Lines by name; one without a name goes on with the one before.
+pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
+    let usage = &status["usage"];
+    let number = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let pairs = |list: &str| -> Vec<(String, u64)> {
+        let pairs = usage[list].as_array().into_iter().flatten();
+        let pairs =
+            pairs.filter_map(|pair| Some((pair[0].as_str()?.to_owned(), pair[1].as_u64()?)));
+        pairs.collect()
+    };
+    let used = pairs("used_tokens");
+    let used: Vec<_> = used
+        .iter()
+        .map(|(kind, tokens)| format!("{tokens} {kind}"))
+        .collect();
+    let mut lines = vec![(
+        "usage",
+        format!(
+            "{} keys; tokens used: {}; {} requests run and hold back {} input, {} output",
+            number("accounts"),
+            used.join(", "),
+            number("running"),
+            number("reserved_input"),
+            number("reserved_output"),
+        ),
+    )];
+    let limits = usage["limits"].as_object().into_iter().flatten();
+    let limits: Vec<_> = limits
+        .filter_map(|(name, limit)| Some((name, limit.as_u64().filter(|limit| *limit > 0)?)))
+        .map(|(name, limit)| format!("{limit} {}", name.replace('_', " ")))
+        .collect();
+    if !limits.is_empty() {
+        lines.push(("quotas", limits.join(", ")));
+    }
+    let refused: Vec<_> = (pairs("refused").into_iter())
+        .filter(|(_, count)| *count > 0)
+        .map(|(limit, count)| format!("{count} for {}", limit.replace('_', " ")))
+        .collect();
+    if !refused.is_empty() {
+        lines.push(("over quota", refused.join(", ")));
+    }
+    if number("bursts") > 0 {
+        let text = format!(
+            "{} keys' bursts over {} tokens in five minutes; the log names them",
+            number("bursts"),
+            number("burst_tokens")
+        );
+        lines.push(("bursts", text));
+    }
+    let kept = &usage["kept"];
+    if let Some(file) = kept["file"].as_str() {
+        let written = match kept["written_at_s"].as_u64() {
+            Some(at_s) if at_s > 0 => format!("written {}", moment::show(at_s)),
+            _ => "not written since the start".to_owned(),
+        };
+        lines.push(("usage file", format!("{file}: {written}")));
+        if let Some(aside) = kept["damaged"].as_str() {
+            lines.push((
+                "",
+                format!("IT WAS DAMAGED at the start and is {aside} now; usage began at zero"),
+            ));
+        }
+        if let Some(error) = kept["error"].as_str() {
+            lines.push(("", format!("CANNOT BE WRITTEN: {error}")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn says_what_is_used_refused_and_kept() {
+        let status = json!({"usage": {
+            "accounts": 3, "running": 2, "reserved_input": 10, "reserved_output": 20,
+            "used_tokens": [["input", 5], ["output", 7]],
+            "limits": {"requests_per_minute": 60, "tokens_per_day": 0},
+            "refused": [["requests", 4], ["tokens_per_day", 0]],
+            "bursts": 1, "burst_tokens": 1000,
+            "kept": {"file": "/x/usage", "written_at_s": 1_800_000_000, "damaged": "/x/usage.damaged", "error": null},
+        }});
+        let text = lines(&status);
+        let all: Vec<_> = text
+            .iter()
+            .map(|(name, text)| format!("{name}|{text}"))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                "usage|3 keys; tokens used: 5 input, 7 output; 2 requests run and hold back 10 input, 20 output",
+                "quotas|60 requests per minute",
+                "over quota|4 for requests",
+                "bursts|1 keys' bursts over 1000 tokens in five minutes; the log names them",
+                "usage file|/x/usage: written 2027-01-15T08:00:00Z",
+                "|IT WAS DAMAGED at the start and is /x/usage.damaged now; usage began at zero",
+            ]
+        );
+    }
+}
