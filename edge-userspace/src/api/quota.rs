@@ -66,7 +66,7 @@ impl Api {
             session.close();
             self.metrics.connection_ends.one(ConnectionEnd::KeyQuota);
         }
-        refused.into()
+        ApiError::from(refused).not_begun()
     }
 
     /// Tells how the connection's key stands with its limits. An upstream's own 429 stays as it
@@ -98,6 +98,7 @@ fn tell(headers: &mut HeaderMap, standing: &Standing, now: SystemTime) {
             limit,
             remaining,
             full_in,
+            full_at_s,
         }) = level
         else {
             continue;
@@ -105,16 +106,16 @@ fn tell(headers: &mut HeaderMap, standing: &Standing, now: SystemTime) {
         let [limit_name, remaining_name, reset_name] = names;
         headers.insert(limit_name, HeaderValue::from(limit));
         headers.insert(remaining_name, HeaderValue::from(remaining));
-        if let Some(reset) = moment(now, full_in) {
+        if let Some(reset) = moment(now, full_in, full_at_s) {
             headers.insert(reset_name, reset);
         }
     }
 }
 
 /// RFC 3339 in whole seconds, not before it is true.
-fn moment(now: SystemTime, after: Duration) -> Option<HeaderValue> {
+fn moment(now: SystemTime, after: Duration, at_s: Option<u64>) -> Option<HeaderValue> {
     let at = now.duration_since(UNIX_EPOCH).ok()?.checked_add(after)?;
-    let at_s = at.as_secs() + u64::from(at.subsec_nanos() > 0);
+    let at_s = at_s.unwrap_or(at.as_secs() + u64::from(at.subsec_nanos() > 0));
     let at = UNIX_EPOCH.checked_add(Duration::from_secs(at_s))?;
     HeaderValue::try_from(humantime::format_rfc3339_seconds(at).to_string()).ok()
 }
@@ -190,6 +191,7 @@ mod tests {
                 limit,
                 remaining,
                 full_in: Duration::from_millis(full_in_ms),
+                full_at_s: None,
             })
         };
         let standing = Standing {

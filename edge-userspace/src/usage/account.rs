@@ -176,11 +176,13 @@ impl Account {
         let output = level(&self.output, limits.output_tokens_per_minute);
         let day = (limits.tokens_per_day > 0).then(|| {
             let used = self.day.get(day::number(now.unix_s));
-            let left_s = day::next(now.unix_s).saturating_sub(now.unix_s);
+            let full_at_s = (used > 0).then(|| day::next(now.unix_s));
+            let left_s = full_at_s.map_or(0, |at_s| at_s.saturating_sub(now.unix_s));
             Level {
                 limit: limits.tokens_per_day,
                 remaining: limits.tokens_per_day.saturating_sub(used),
-                full_in: Duration::from_secs(if used == 0 { 0 } else { left_s }),
+                full_in: Duration::from_secs(left_s),
+                full_at_s,
             }
         });
         let tokens = [input, output, day].into_iter().flatten();

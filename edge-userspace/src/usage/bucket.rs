@@ -25,6 +25,8 @@ pub struct Level {
     pub remaining: u64,
     /// In how long it will be full.
     pub full_in: Duration,
+    /// The second at which it will be, Unix time, where that is known so exactly.
+    pub full_at_s: Option<u64>,
 }
 
 impl Bucket {
@@ -73,6 +75,7 @@ impl Bucket {
             limit,
             remaining: u64::try_from(free).unwrap_or(limit),
             full_in: Duration::from_nanos(used_ns),
+            full_at_s: None,
         }
     }
 
@@ -119,7 +122,8 @@ mod tests {
             Level {
                 limit: 60,
                 remaining: 60,
-                full_in: Duration::ZERO
+                full_in: Duration::ZERO,
+                full_at_s: None,
             }
         );
         for left in (0..60).rev() {
