@@ -2,6 +2,7 @@
 //! the client saw and what the edge counted meanwhile.
 
 use super::clients::{self, Call};
+use super::connect;
 use super::counters::Counters;
 use super::interrupt::Interrupt;
 use super::model;
@@ -58,7 +59,7 @@ pub(super) fn play(
         Client::Rustls => None,
         Client::OpenSsl => Some("openssl"),
         Client::Python => Some("python3"),
-        Client::Curl => Some("curl"),
+        Client::Curl | Client::Connect => Some("curl"),
     };
     if let Some(program) = program
         && !is_installed(program)
@@ -74,7 +75,7 @@ pub(super) fn play(
         Act::Turn(Turn::OfAnotherKey) => &scene.other,
         _ => &scene.key,
     };
-    let call = Call {
+    let mut call = Call {
         to,
         h2: row.h2,
         tokens: scene.edge.tokens(row.token, own, &scene.stranger)?,
@@ -106,6 +107,13 @@ pub(super) fn play(
     }
     let place = scene.stage.server();
     let before = scene.admin.counters(place)?;
+    let sidecar = match row.client {
+        Client::Connect => Some(connect::start(scene, to, interrupt)?),
+        _ => None,
+    };
+    if let Some((_, local)) = &sidecar {
+        call.to = *local;
+    }
     let started = Instant::now();
     let mut running = scene
         .clients
@@ -120,6 +128,9 @@ pub(super) fn play(
     let (out, err) = running.finish(interrupt)?;
     let took = started.elapsed();
     let report = clients::report(row.client, &out, &err)?;
+    if let Some((mut sidecar, _)) = sidecar {
+        sidecar.stop_well()?;
+    }
     let delay = match steered {
         Steered::Nothing => None,
         Steered::Noticed(took) => Some(Delay {

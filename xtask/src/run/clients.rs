@@ -111,6 +111,7 @@ impl Clients {
             Client::OpenSsl => self.openssl(place, call)?,
             Client::Python => (self.python(place, call)?, None),
             Client::Curl => (self.curl(place, call)?, None),
+            Client::Connect => (plain_curl(place, call), None),
         };
         Running::start(client.name(), &mut command, input)
     }
@@ -215,6 +216,29 @@ impl Clients {
     }
 }
 
+/// Of a program that knows nothing of keys and tokens, as SDKs with a base URL are.
+fn plain_curl(place: &Place, call: &Call) -> Command {
+    let mut command = place.command(Path::new("curl"));
+    command
+        .args(["--silent", "--show-error", "--no-buffer", "--include"])
+        .args(["--noproxy", "*"])
+        .arg(match call.h2 {
+            true => "--http2-prior-knowledge",
+            false => "--http1.1",
+        })
+        .args(["--header", "content-type: application/json"]);
+    if let Some(version) = call.version {
+        command.args(["--header", &format!("anthropic-version: {version}")]);
+    }
+    for header in &call.headers {
+        command.args(["--header", header]);
+    }
+    command
+        .args(["--data", &call.body])
+        .arg(format!("http://{}/v1/messages", call.to));
+    command
+}
+
 /// Brings a client's whole output into one shape.
 ///
 /// # Errors
@@ -224,7 +248,7 @@ pub(super) fn report(client: Client, out: &str, err: &str) -> anyhow::Result<Rep
         Client::Rustls => rustls_report(out, err),
         Client::OpenSsl => Ok(openssl_report(out, err)),
         Client::Python => python_report(out, err),
-        Client::Curl => Ok(curl_report(out, err)),
+        Client::Curl | Client::Connect => Ok(curl_report(out, err)),
     }
 }
 

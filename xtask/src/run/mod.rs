@@ -2,11 +2,12 @@
 //! namespaces of its own; one row for each client, with what it saw and what the edge counted.
 //!
 //! Order of the parts: [`programs`] are found, a [`network`] is built, a [`scene`] is set with
-//! [`edge`] commands, [`rows`] are played ([`act`], [`clients`]), held against what was
+//! [`edge`] commands, [`rows`] are played ([`act`], [`clients`], [`connect`]), held against what was
 //! expected ([`judge`]) and shown ([`report`]). Nothing of it outlives the command.
 
 mod act;
 mod clients;
+mod connect;
 mod counters;
 mod edge;
 mod interrupt;

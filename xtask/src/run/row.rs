@@ -16,6 +16,8 @@ pub(super) enum Client {
     Python,
     /// curl; it offers the ALPN names of its own choice, so no token.
     Curl,
+    /// curl without TLS, to `edge connect` beside it.
+    Connect,
 }
 
 impl Client {
@@ -26,6 +28,7 @@ impl Client {
             Self::OpenSsl => "openssl s_client",
             Self::Python => "Python ssl",
             Self::Curl => "curl",
+            Self::Connect => "curl, connect",
         }
     }
 }
@@ -252,7 +255,11 @@ impl Row {
         if self.act == Act::NotTls {
             return "plain HTTP, no TLS".to_owned();
         }
-        let mut words = vec![self.token.describe()];
+        let mut words = match (self.client, self.h2) {
+            (Client::Connect, true) => vec!["h2, no key; sidecar's token"],
+            (Client::Connect, false) => vec!["http/1.1, no key; sidecar's token"],
+            _ => vec![self.token.describe()],
+        };
         match self.header {
             Header::None if self.token.reason().verdict() != Verdict::Reject => {
                 words.push("no key in the header");
@@ -283,7 +290,9 @@ impl Row {
     pub(super) fn way(&self) -> String {
         let mut words = vec![if self.v6 { "IPv6" } else { "IPv4" }];
         if self.act != Act::NotTls {
-            words.push(if self.h2 { "h2" } else { "http/1.1" });
+            // What the sidecar speaks to the edge is always the same.
+            let h2 = self.h2 || self.client == Client::Connect;
+            words.push(if h2 { "h2" } else { "http/1.1" });
             words.push(if self.post_quantum {
                 "X25519MLKEM768"
             } else {

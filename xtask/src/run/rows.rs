@@ -53,6 +53,10 @@ pub(super) fn sections() -> Vec<(&'static str, Vec<Row>)> {
         ),
         ("No token: the legacy lane", legacy()),
         (
+            "Through edge connect: programs that know nothing of tokens",
+            through_connect(),
+        ),
+        (
             "Requests that are wrong inside a good connection",
             wrong_requests(),
         ),
@@ -193,6 +197,28 @@ fn legacy() -> Vec<Row> {
             header: Header::None,
             sees: unauthenticated,
             ..none
+        },
+    ]
+}
+
+fn through_connect() -> Vec<Row> {
+    // As rustls says hello when it is left to itself.
+    let through = Row {
+        client: Client::Connect,
+        post_quantum: true,
+        ..PLAIN
+    };
+    vec![
+        through,
+        Row {
+            h2: true,
+            v6: true,
+            ..through
+        },
+        Row {
+            act: Act::Ask,
+            sees: Sees::Message,
+            ..through
         },
     ]
 }
