@@ -22,6 +22,9 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
 
+/// What comes before the milliseconds in `server-timing`.
+const EDGE_TOOK: &[u8] = b"edge;dur=";
+
 /// Takes out of a request what speaks to the edge alone. An upstream refuses betas that it
 /// does not know.
 pub(super) fn remove_own(headers: &mut HeaderMap) {
@@ -29,6 +32,21 @@ pub(super) fn remove_own(headers: &mut HeaderMap) {
     headers.remove(X_ANTHROPIC_CONTEXT_HINT);
     if headers.contains_key(ANTHROPIC_BETA) {
         remove_own_betas(headers);
+    }
+    if headers.contains_key(header::COOKIE) {
+        join_cookies(headers);
+    }
+}
+
+/// HTTP/2 may have cut it, HTTP/1.1 must have it in one (RFC 9113 section 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<_> = headers.get_all(header::COOKIE).iter().collect();
+    if cookies.len() < 2 {
+        return;
+    }
+    let cookies: Vec<_> = cookies.iter().map(|cookie| cookie.as_bytes()).collect();
+    if let Ok(cookies) = HeaderValue::from_bytes(&cookies.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, cookies);
     }
 }
 
@@ -94,8 +112,24 @@ pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
 
 /// Says what the edge itself took for the request. An upstream's own timings stay, before it.
 pub(super) fn tell_time(headers: &mut HeaderMap, took: Duration) {
-    let ms = took.as_secs_f64() * 1000.0;
-    if let Ok(value) = HeaderValue::try_from(format!("edge;dur={ms:.3}")) {
+    let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    let mut text = [0; 40];
+    let mut at = text.len();
+    let (mut digits, mut left) = (0, us);
+    // From the last digit on; three of them are behind the point.
+    while left > 0 || digits < 4 {
+        if digits == 3 {
+            at -= 1;
+            text[at] = b'.';
+        }
+        at -= 1;
+        text[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        digits += 1;
+    }
+    at -= EDGE_TOOK.len();
+    text[at..at + EDGE_TOOK.len()].copy_from_slice(EDGE_TOOK);
+    if let Ok(value) = HeaderValue::from_bytes(&text[at..]) {
         headers.append(SERVER_TIMING, value);
     }
 }
@@ -201,6 +235,34 @@ mod tests {
             headers["anthropic-beta"], before,
             "others' stay as they are"
         );
+    }
+
+    #[test]
+    fn cut_cookies_are_joined() {
+        let mut headers = HeaderMap::new();
+        for cookie in ["a=b", "c=d; e=f", "g=h"] {
+            headers.append("cookie", HeaderValue::from_static(cookie));
+        }
+        remove_own(&mut headers);
+        let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=b; c=d; e=f; g=h"]);
+    }
+
+    #[test]
+    fn times_are_told_in_milliseconds_behind_others() {
+        for (us, told) in [
+            (0, "edge;dur=0.000"),
+            (7, "edge;dur=0.007"),
+            (1234, "edge;dur=1.234"),
+            (98_765_432, "edge;dur=98765.432"),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("server-timing", HeaderValue::from_static("db;dur=5"));
+            tell_time(&mut headers, Duration::from_micros(us));
+            let told_all: Vec<_> = headers.get_all("server-timing").iter().collect();
+            assert_eq!(told_all, ["db;dur=5", told]);
+        }
+        tell_time(&mut HeaderMap::new(), Duration::MAX);
     }
 
     #[test]

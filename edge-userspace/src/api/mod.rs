@@ -7,8 +7,10 @@
 //! ([`crate::relay`]).
 
 mod admit;
+mod catalogue;
 mod context;
 pub mod error;
+mod head;
 mod headers;
 pub mod layer;
 mod models;
@@ -20,6 +22,7 @@ mod route;
 mod seen;
 mod settings;
 
+pub use head::MAX_HEAD_BYTES;
 pub use headers::is_json_or_events;
 pub use request_id::{RequestId, RequestIds};
 pub use route::Route;
@@ -27,7 +30,6 @@ pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
 use crate::context::{Contexts, wire};
-use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
@@ -39,9 +41,8 @@ use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
 use http::header::{self, HeaderValue};
-use http::uri::{Authority, PathAndQuery};
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use quota::Sending;
 use seen::Seen;
@@ -52,12 +53,6 @@ use std::time::{Duration, Instant};
 
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
-
-/// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
-/// 6.5.2). Prompts are in the body; long cookies and traces are here.
-pub const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Longest path and query.
-const MAX_PATH_BYTES: usize = 8 * 1024;
 
 /// The API as one thread serves it.
 pub struct Api {
@@ -150,19 +145,8 @@ impl Api {
             }
             Ok(Plan::Own(answer)) => whole(json(answer)),
             Ok(Plan::Forward) => {
-                let (head, body) = request.into_parts();
-                let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
-                let request = Request::from_parts(head, body);
-                // It asks for no model's work, so any upstream may answer it.
-                let picked = self.sender.pick(None, None, 0, 0);
-                let learn = ToLearn::default();
-                let settlement = Settlement::none();
-                let sent = self.forward(stream, request, upload, &id, learn, picked, settlement);
-                let sent = match sent.await {
-                    Ok(list) if route == Route::Models => self.of_models(session, list, &id).await,
-                    sent => sent,
-                };
-                sent.unwrap_or_else(|error| whole(error.response(id.text())))
+                let passed = Box::pin(self.pass(stream, request, route, &id)).await;
+                passed.unwrap_or_else(|error| whole(error.response(id.text())))
             }
             Ok(Plan::Count(announced, settlement)) => {
                 let asked = self.counted(stream, request, route, announced, settlement, &id);
@@ -200,29 +184,6 @@ impl Api {
         response
     }
 
-    /// What a client is told whose request could not be read, so that no more is known of it
-    /// than what is wrong; counts it.
-    pub fn unreadable(&self, session: &Session, status: StatusCode) -> Response<Bytes> {
-        let id = self.ids.next();
-        let error = match status {
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => head_too_large(),
-            StatusCode::URI_TOO_LONG => path_too_long(),
-            _ => ApiError::invalid_request(
-                "The request is not HTTP/1.1 as RFC 9112 has it: its head or the framing of its body is malformed",
-            ),
-        };
-        let mut response = error.response(id.text());
-        headers::dress(
-            response.headers_mut(),
-            &self.settings,
-            session.identity().lane,
-            &id,
-        );
-        let counted = Requests::new(Route::None, error.status());
-        self.metrics.requests.one(counted);
-        response
-    }
-
     /// Everything that can be refused before the body is read.
     fn plan(
         &self,
@@ -255,26 +216,11 @@ impl Api {
                 "x-anthropic-context-id has two different values",
             ));
         }
-        hosts(request, seen)?;
-        if seen.has_blanks {
-            return Err(ApiError::invalid_request(
-                "a header's value begins or ends with a blank",
-            ));
-        }
+        head::check(request, seen)?;
         if seen.names_end_to_end {
             return Err(ApiError::invalid_request(
                 "connection names a header that is not of one hop",
             ));
-        }
-        if seen.head_bytes > MAX_HEAD_BYTES {
-            return Err(head_too_large());
-        }
-        let path = request
-            .uri()
-            .path_and_query()
-            .map_or("", PathAndQuery::as_str);
-        if path.len() > MAX_PATH_BYTES {
-            return Err(path_too_long());
         }
         if route == Route::None {
             return Err(ApiError::not_found("There is nothing at this path"));
@@ -329,66 +275,6 @@ impl Api {
             }
             None => Plan::Forward,
         })
-    }
-
-    /// What the edge answers without an upstream.
-    fn own(&self, session: &Session, uri: &Uri, route: Route) -> Option<Result<Plan, ApiError>> {
-        let models = &self.settings.models;
-        let key = session.key();
-        let may = |id: &str| self.may_use(key.as_deref(), id);
-        let answer = match route {
-            Route::Health => return Some(Ok(Plan::Health)),
-            Route::Regions => {
-                let (regions, upstreams) = (&self.settings.regions, self.sender.upstreams());
-                Ok(regions.json(&self.metrics, &self.prompts, upstreams))
-            }
-            Route::Models if !models.is_empty() => models::list(models, uri.query(), may),
-            Route::Model if !models.is_empty() => {
-                let id = route::model_id(uri.path()).unwrap_or_default();
-                models::one(models, &id, may)
-            }
-            Route::Model => {
-                let id = route::model_id(uri.path()).unwrap_or_default();
-                if may(&id) {
-                    return None;
-                }
-                Err(models::not_there())
-            }
-            _ => return None,
-        };
-        Some(answer.map(Plan::Own))
-    }
-
-    /// Whether a model's requests go anywhere, and that key may make them.
-    fn may_use(&self, key: Option<&KeyRecord>, id: &str) -> bool {
-        let allowed = key.is_none_or(|key| key.allows_model(id.as_bytes()));
-        allowed && self.sender.upstreams().serves(id.as_bytes())
-    }
-
-    /// An upstream's list of models without those that the key may not use and those that the
-    /// edge sends nowhere.
-    async fn of_models(
-        &self,
-        session: &Session,
-        list: Response<ResponseBody>,
-        id: &RequestId,
-    ) -> Result<Response<ResponseBody>, ApiError> {
-        let key = session.key();
-        let all_allowed = (key.as_ref()).is_none_or(|key| key.allows_all_models());
-        let all = all_allowed && self.sender.upstreams().serve_all();
-        if all || list.status() != StatusCode::OK {
-            return Ok(list);
-        }
-        let (mut head, body) = list.into_parts();
-        let begun = Instant::now();
-        let read = Limited::new(body, models::MAX_LIST_BYTES).collect().await;
-        id.wait(begun.elapsed());
-        let may = |id: &str| self.may_use(key.as_deref(), id);
-        let left = (read.ok()).and_then(|body| models::filtered(&body.to_bytes(), may));
-        let left =
-            left.ok_or_else(|| ApiError::api("The upstream's list of models could not be read"))?;
-        head.headers.remove(header::CONTENT_LENGTH);
-        Ok(Response::from_parts(head, ResponseBody::Whole(Some(left))))
     }
 
     /// Counts the prompt, then answers with the count or sends the request on.
@@ -645,44 +531,6 @@ fn ended(end: End) -> ApiError {
         End::Key => refused(Refusal::Ended),
         End::Draining => ApiError::overloaded("This node stops; send the request again"),
     }
-}
-
-/// Whether the request says which host it is for as it must: RFC 9112 section 3.2, RFC 9113
-/// section 8.3.1.
-fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
-    let wants_host = request.version() == Version::HTTP_11;
-    if seen.host_malformed || seen.hosts > 1 || (wants_host && seen.hosts == 0) {
-        return Err(ApiError::invalid_request(
-            "host must be there once and be a host, with a port if need be",
-        ));
-    }
-    let authority = request.uri().authority().map(Authority::as_str);
-    let Some(authority) = authority.filter(|_| request.version() == Version::HTTP_2) else {
-        return Ok(());
-    };
-    if authority.contains('@') {
-        return Err(ApiError::invalid_request(
-            ":authority must be a host, without a user",
-        ));
-    }
-    match seen.host {
-        Some(host) if !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes()) => Err(
-            ApiError::invalid_request("host and :authority name different hosts"),
-        ),
-        _ => Ok(()),
-    }
-}
-
-fn head_too_large() -> ApiError {
-    ApiError::head_too_large(format!(
-        "The request's headers are larger than {MAX_HEAD_BYTES} bytes"
-    ))
-}
-
-fn path_too_long() -> ApiError {
-    ApiError::uri_too_long(format!(
-        "The path and query are longer than {MAX_PATH_BYTES} bytes"
-    ))
 }
 
 fn json(body: Bytes) -> Response<Bytes> {

@@ -100,6 +100,30 @@ impl Page {
     }
 }
 
+impl Page {
+    /// The part of `all` that is asked for, and whether there is more of it.
+    fn of_these<'a, T>(
+        &self,
+        all: &'a [T],
+        id: impl Fn(&T) -> &str,
+    ) -> Result<(&'a [T], bool), ApiError> {
+        let place = |name: &str, wanted: &str| {
+            let place = all.iter().position(|model| id(model) == wanted);
+            place
+                .ok_or_else(|| ApiError::invalid_request(format!("{name}: there is no such model")))
+        };
+        Ok(match (&self.after, &self.before) {
+            (_, Some(wanted)) => {
+                let before = &all[..place("before_id", wanted)?];
+                let begin = before.len().saturating_sub(self.limit);
+                (&before[begin..], begin > 0)
+            }
+            (Some(wanted), None) => first(&all[place("after_id", wanted)? + 1..], self.limit),
+            (None, None) => first(all, self.limit),
+        })
+    }
+}
+
 /// A page of those of `models` that `may` be used.
 pub(super) fn list(
     models: &[ListedModel],
@@ -111,25 +135,34 @@ pub(super) fn list(
         .filter(|model| may(&model.id))
         .filter(|model| (page.lifecycle.as_ref()).is_none_or(|wanted| *wanted == model.lifecycle))
         .collect();
-    let place = |name: &str, id: &String| {
-        let place = models.iter().position(|model| model.id == *id);
-        place.ok_or_else(|| ApiError::invalid_request(format!("{name}: there is no such model")))
-    };
-    let (shown, has_more) = match (&page.after, &page.before) {
-        (_, Some(id)) => {
-            let before = &models[..place("before_id", id)?];
-            let begin = before.len().saturating_sub(page.limit);
-            (&before[begin..], begin > 0)
-        }
-        (Some(id), None) => first(&models[place("after_id", id)? + 1..], page.limit),
-        (None, None) => first(&models, page.limit),
-    };
+    let (shown, has_more) = page.of_these(&models, |model| &model.id)?;
     Ok(json(&List {
         data: shown.iter().map(|model| Info::of(model)).collect(),
         has_more,
         first_id: shown.first().map(|model| &*model.id),
         last_id: shown.last().map(|model| &*model.id),
     }))
+}
+
+/// The same of models as upstreams describe them, each with an id.
+pub(super) fn page_of(models: &[Value], query: Option<&str>) -> Result<Bytes, ApiError> {
+    fn id(model: &Value) -> &str {
+        model["id"].as_str().unwrap_or_default()
+    }
+    let page = Page::of(query)?;
+    let models: Vec<_> = (models.iter())
+        .filter(|model| {
+            let wanted = page.lifecycle.as_ref();
+            wanted.is_none_or(|wanted| model["lifecycle"] == **wanted)
+        })
+        .collect();
+    let (shown, has_more) = page.of_these(&models, |model| id(model))?;
+    Ok(json(&serde_json::json!({
+        "data": shown,
+        "has_more": has_more,
+        "first_id": shown.first().map(|model| id(model)),
+        "last_id": shown.last().map(|model| id(model)),
+    })))
 }
 
 fn first<T>(models: &[T], limit: usize) -> (&[T], bool) {

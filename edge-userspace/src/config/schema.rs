@@ -206,7 +206,7 @@ fields! {
         "Where clients reach this node, for `/v1/regions`: `https://`, host, and port if it is not 443.";
     "api.zone": Text, Computed("not said"),
         "Where this node stands, by whatever name, for `/v1/regions`.";
-    "api.models": Tables(listed::MODEL_FIELDS), Computed("what an upstream answers"),
+    "api.models": Tables(listed::MODEL_FIELDS), Computed("what the upstreams answer"),
         "The models that `/v1/models` lists, at most 1000: see [Nodes and models](#nodes-and-models).";
     "api.layer_secret.file": Path, Computed("a secret made at start"),
         "File with the secret under which `x-anthropic-layer` is signed.";

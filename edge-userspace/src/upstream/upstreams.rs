@@ -222,6 +222,32 @@ impl Upstreams {
         Some(self.picked(id, why, wants, serving))
     }
 
+    /// Each of them that is not ejected with its place in the list, for a request that is its
+    /// alone.
+    pub fn pick_each(self: &Arc<Self>) -> impl Iterator<Item = (usize, Picked)> {
+        let all: Set = self.ids().collect();
+        let wants = Wants {
+            affinity: None,
+            prefix_tokens: 0,
+            input_tokens: 0,
+            saving_percent: self.choice.cache_saving_percent,
+            patience_percent: self.choice.cache_patience_percent,
+            running_percent: self.choice.running_percent,
+        };
+        self.usable(all, self.now_ms()).iter().map(move |id| {
+            let alone = Set::default().with(id);
+            let picked = self.picked(id, Why::Only, wants, alone);
+            (usize::from(id.0), picked)
+        })
+    }
+
+    /// Whether the one at that place in the list takes that model's requests.
+    #[must_use]
+    pub fn one_serves(&self, place: usize, model: &[u8]) -> bool {
+        let member = self.members.get(place);
+        member.is_some_and(|member| member.config.serves(Some(model)))
+    }
+
     /// Another one for a request that could not be sent to the one that was picked, if
     /// another takes it.
     pub(super) fn other(self: &Arc<Self>, picked: &Picked, random: &Random) -> Option<Picked> {

@@ -1,6 +1,7 @@
 //! What the edge answers itself: models, nodes, and requests that nobody can read.
 
 use crate::client::{Ask, Client, Http, alpn};
+use crate::upstream::{read_request, scripted};
 use crate::world::{ALICE, Wishes, World, record, soon, token};
 use edge_userspace::api::MAX_HEAD_BYTES;
 use edge_userspace::config::{ListedModel, Name, Region};
@@ -82,6 +83,71 @@ async fn models_that_no_upstream_serves_are_not_listed() {
     let list = client.ask(get("/v1/models")).await.unwrap().json();
     assert!(ids(&list).is_empty(), "{list}");
     assert_eq!(world.model.stats().figures().requests, 1);
+}
+
+/// An upstream with a list of its own, and nothing else.
+async fn with_list(list: &'static str) -> std::net::SocketAddr {
+    scripted(move |_, mut tcp| async move {
+        while let Some(request) = read_request(&mut tcp).await {
+            assert!(request.starts_with("GET /v1/models?limit=1000 HTTP/1.1\r\n"));
+            let length = list.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{list}");
+            if tcp.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_lists_of_several_upstreams_are_one() {
+    let first =
+        with_list(r#"{"data":[{"id":"a1","x":1},{"id":"b1","x":"not served here"},{"id":"a2"}]}"#)
+            .await;
+    let second = with_list(r#"{"data":[{"id":"b1","x":2},{"id":"a1","x":3},{"no":"id"}]}"#).await;
+    let broken = with_list("no list").await;
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = gone.local_addr().unwrap();
+    drop(gone);
+    let world = World::with(Wishes {
+        upstream: Some(first),
+        more: vec![second, broken, address],
+        config: |config| {
+            let names = |name| vec![Name::parse(name).unwrap()];
+            config.upstreams[0].models = names("a*");
+            config.upstreams[1].models = names("b*");
+        },
+        ..Wishes::default()
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let list = client.ask(get("/v1/models")).await.unwrap();
+    assert_eq!(list.header("content-type"), "application/json");
+    assert_eq!(
+        list.json(),
+        json!({"data": [{"id": "a1", "x": 1}, {"id": "a2"}, {"id": "b1", "x": 2}],
+            "first_id": "a1", "last_id": "b1", "has_more": false})
+    );
+    let page = client.ask(get("/v1/models?limit=1&after_id=a1")).await;
+    assert_eq!(ids(&page.unwrap().json()), ["a2"]);
+    restrict(&world, &["b*"]);
+    let list = client.ask(get("/v1/models")).await.unwrap().json();
+    assert_eq!(ids(&list), ["b1"]);
+}
+
+#[tokio::test]
+async fn a_list_that_no_upstream_tells_is_an_error() {
+    let broken = with_list("no list").await;
+    let world = World::with(Wishes {
+        upstream: Some(broken),
+        more: vec![broken],
+        ..Wishes::default()
+    });
+    let mut client = world.connect(Http::H1, Some(token(ALICE))).await;
+    let list = client.ask(get("/v1/models")).await.unwrap();
+    list.is_error(500, "api_error", "No upstream told its models");
+    let head = Ask::new(Method::HEAD, "/v1/models").with("x-api-key", ALICE);
+    assert_eq!(client.ask(head).await.unwrap().status, 500);
 }
 
 /// Alice's key, for those models only.

@@ -1,0 +1,100 @@
+//! What a request's head must be, whatever it asks for.
+//!
+//! Not here: what its headers say ([`super::seen`]).
+
+use super::error::ApiError;
+use super::seen::Seen;
+use super::{Api, Route, headers};
+use crate::session::Session;
+use crate::telemetry::Requests;
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery};
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+
+/// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
+/// 6.5.2). Prompts are in the body; long cookies and traces are here.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Longest path and query.
+const MAX_PATH_BYTES: usize = 8 * 1024;
+
+/// Whether it is one that can go on.
+pub(super) fn check(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
+    hosts(request, seen)?;
+    if seen.has_blanks {
+        return Err(ApiError::invalid_request(
+            "a header's value begins or ends with a blank",
+        ));
+    }
+    if seen.head_bytes > MAX_HEAD_BYTES {
+        return Err(too_large());
+    }
+    let path = request.uri().path_and_query();
+    if path.map_or("", PathAndQuery::as_str).len() > MAX_PATH_BYTES {
+        return Err(path_too_long());
+    }
+    Ok(())
+}
+
+impl Api {
+    /// What a client is told whose request could not be read, so that no more is known of it
+    /// than what is wrong; counts it.
+    pub fn unreadable(&self, session: &Session, status: StatusCode) -> Response<Bytes> {
+        let id = self.ids.next();
+        let error = match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => too_large(),
+            StatusCode::URI_TOO_LONG => path_too_long(),
+            _ => ApiError::invalid_request(
+                "The request is not HTTP/1.1 as RFC 9112 has it: its head or the framing of its body is malformed",
+            ),
+        };
+        let mut response = error.response(id.text());
+        headers::dress(
+            response.headers_mut(),
+            &self.settings,
+            session.identity().lane,
+            &id,
+        );
+        let counted = Requests::new(Route::None, error.status());
+        self.metrics.requests.one(counted);
+        response
+    }
+}
+
+/// Whether the request says which host it is for as it must: RFC 9112 section 3.2, RFC 9113
+/// section 8.3.1.
+fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
+    let wants_host = request.version() == Version::HTTP_11;
+    if seen.host_malformed || seen.hosts > 1 || (wants_host && seen.hosts == 0) {
+        return Err(ApiError::invalid_request(
+            "host must be there once and be a host, with a port if need be",
+        ));
+    }
+    let authority = request.uri().authority().map(Authority::as_str);
+    let Some(authority) = authority.filter(|_| request.version() == Version::HTTP_2) else {
+        return Ok(());
+    };
+    if authority.contains('@') {
+        return Err(ApiError::invalid_request(
+            ":authority must be a host, without a user",
+        ));
+    }
+    match seen.host {
+        Some(host) if !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes()) => Err(
+            ApiError::invalid_request("host and :authority name different hosts"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn too_large() -> ApiError {
+    ApiError::head_too_large(format!(
+        "The request's headers are larger than {MAX_HEAD_BYTES} bytes"
+    ))
+}
+
+fn path_too_long() -> ApiError {
+    ApiError::uri_too_long(format!(
+        "The path and query are longer than {MAX_PATH_BYTES} bytes"
+    ))
+}
