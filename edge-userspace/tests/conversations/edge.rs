@@ -37,7 +37,11 @@ impl Edge {
 
     /// What the names of a body's prefixes take in memory.
     pub(crate) fn names_bytes(&self, body: &str) -> usize {
-        self.read(Shape::Messages, body).names_bytes()
+        self.names_bytes_of(Shape::Messages, body)
+    }
+
+    pub(crate) fn names_bytes_of(&self, shape: Shape, body: &str) -> usize {
+        self.read(shape, body).names_bytes()
     }
 
     /// The names of a body that comes in pieces of `size`, and its tokens, with what is said to

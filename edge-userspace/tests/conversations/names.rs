@@ -138,8 +138,14 @@ fn the_last_user_messages_text_and_an_hours_mark_are_seen() {
             with(
                 request(vec![user("Hi")]),
                 "system",
-                json!([with(text("a"), "cache_control", mark)]),
+                json!([with(text("a"), "cache_control", mark.clone())]),
             ),
+            b"Hi",
+            true,
+        ),
+        // As good as one at the last block.
+        (
+            with(request(vec![user("Hi")]), "cache_control", mark),
             b"Hi",
             true,
         ),
@@ -172,4 +178,23 @@ fn of_very_many_messages_the_first_have_names_and_memory_is_bounded() {
     let bytes = |messages| edge.names_bytes(&body(messages));
     assert!(bytes(1) < 16 << 10, "{}", bytes(1));
     assert!(bytes(100_000) < 2 << 20, "{}", bytes(100_000));
+}
+
+/// Arguments that are JSON are a tree of their own; what it takes is known too.
+#[test]
+fn memory_of_arguments_is_counted() {
+    let edge = Edge::new();
+    let object = |inner: String| {
+        let keys: Vec<_> = (0..1000).map(|key| format!("\"{key:x}\":0")).collect();
+        format!("{{{},\"z\":{inner}}}", keys.join(","))
+    };
+    let arguments = (0..4).fold("0".to_owned(), |inner, _| object(inner));
+    let body = json!({
+        "model": "gpt-4o",
+        "messages": [{ "role": "assistant", "tool_calls": [{
+            "type": "function", "function": { "name": "f", "arguments": arguments },
+        }] }],
+    });
+    let kib = edge.names_bytes_of(Shape::Chat, &body.to_string()) >> 10;
+    assert!(kib >= 256, "{kib} KiB");
 }

@@ -27,6 +27,10 @@ impl Inner {
         }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.json.tree.memory_bytes() + self.json.number.capacity()
+    }
+
     /// Another text begins.
     pub(super) fn begin(&mut self) {
         self.reader = Reader::new();

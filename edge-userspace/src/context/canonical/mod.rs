@@ -136,7 +136,7 @@ impl Canonical {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let each = size_of::<Message>() + size_of::<Boundary>();
-        self.messages.capacity() * each + self.tree.memory_bytes()
+        self.messages.capacity() * each + self.tree.memory_bytes() + self.strings.memory_bytes()
     }
 
     /// Model, tools and system, when they have a canonical form.

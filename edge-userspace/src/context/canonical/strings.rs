@@ -83,6 +83,13 @@ impl Opening {
     }
 }
 
+impl Strings {
+    /// What a text that may be JSON has taken, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.arguments.as_ref().map_or(0, |it| it.memory_bytes())
+    }
+}
+
 impl Canonical {
     pub(super) fn begin_text(&mut self, is_key: bool) {
         self.strings.used = match is_key {

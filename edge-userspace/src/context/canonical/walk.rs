@@ -33,6 +33,11 @@ impl Canonical {
             (self.skipped, self.in_mark) = (1, true);
             return;
         }
+        if place == Place::Root && key == key::CACHE_CONTROL {
+            // As good as one at the last block; it names nothing by itself.
+            (self.skipped, self.in_mark) = (1, true);
+            return;
+        }
         match place.inner(self.shape, key, is_object) {
             Some(inner) => {
                 if inner == Place::Message {
