@@ -90,6 +90,13 @@ impl ToLearn {
         known.map_or((None, 0), |(upstream, tokens)| (Some(upstream), tokens))
     }
 
+    /// There was no answer.
+    pub(super) fn failed(&self) {
+        if let Some(told) = &self.turn {
+            told.turn.leave();
+        }
+    }
+
     /// The answer of `upstream` has begun. Puts the hint into its headers; gives who reads
     /// along.
     pub(super) fn begun(
@@ -100,6 +107,10 @@ impl ToLearn {
     ) -> Option<AnswerReading> {
         let is_event_stream = headers::is_event_stream(headers);
         let is_read = status == StatusCode::OK && (is_event_stream || headers::is_json(headers));
+        // What the request itself is at fault for it meets everywhere.
+        if status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 429) {
+            self.failed();
+        }
         let mut hint = None;
         let opening = self.turn.filter(|_| status.is_success()).map(|told| {
             let Told { turn, about } = told;

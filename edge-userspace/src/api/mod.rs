@@ -385,6 +385,7 @@ impl Api {
         let (head, answer) = match answered {
             Ok(answered) => answered.into_parts(),
             Err(error) => {
+                learn.failed();
                 sending.failed(&error);
                 return Err(self.failed(&error, id));
             }

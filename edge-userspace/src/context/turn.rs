@@ -19,6 +19,8 @@ use std::time::Instant;
 pub struct Contexts {
     secret: Secret,
     slots: Slots,
+    /// The number of no upstream.
+    nowhere: UpstreamId,
     hints: Option<Hints>,
     preheats: Preheats,
     metrics: Arc<Metrics>,
@@ -77,7 +79,8 @@ impl Contexts {
         let hints = (config.hints).then(|| Hints::new(config.hint_entries, metrics.hints.clone()));
         Ok(Some(Arc::new(Self {
             secret: Secret::random().map_err(ContextsError::Random)?,
-            slots: Slots::new(&sizes, upstreams)?,
+            slots: Slots::new(&sizes, upstreams.saturating_add(1))?,
+            nowhere: UpstreamId(upstreams),
             hints,
             preheats: Preheats::new(config.preheats_per_minute),
             metrics: Arc::clone(metrics),
@@ -214,6 +217,21 @@ impl Turn {
             let key = key(self.owner, boundary);
             self.contexts.preheats.remember(name, key);
         }
+    }
+
+    /// Its upstream has failed it: the conversation is nowhere, and its next try goes to any.
+    /// What it counts stays known.
+    pub fn leave(&self) {
+        let Some((boundary, entry)) = &self.found else {
+            return;
+        };
+        let entry = Entry {
+            upstream: self.contexts.nowhere,
+            ..*entry
+        };
+        let now_s = self.contexts.now_s();
+        let key = key(self.owner, boundary);
+        self.contexts.slots.commit(&key, entry, now_s);
     }
 
     /// Remembers that the request went to `upstream`.
