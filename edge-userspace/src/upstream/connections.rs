@@ -8,7 +8,7 @@ use super::places::Places;
 use super::pool::Pool;
 use super::{Answer, ConnectError, Error, Sendable, Target, Upload, UpstreamId, Upstreams};
 use crate::telemetry::{Metrics, UpstreamConnection};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -103,6 +103,8 @@ impl<B: Sendable> Connections<B> {
                 Ok(Ok(response)) => {
                     if response.status().is_server_error() {
                         picked.failed();
+                    } else if refuses(response.status()) {
+                        picked.refused();
                     }
                     picked.answered();
                     let answer = |body| Answer::new(body, exchange, &self.pool, picked);
@@ -232,6 +234,12 @@ async fn before<T>(
         }
     })
     .await
+}
+
+/// Whether it may be the upstream's own doing that it does not answer: too much to do, a
+/// credential or a model that it does not have.
+fn refuses(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 401 | 403 | 404 | 408 | 429)
 }
 
 fn is_repeatable<B: Body>(request: &Request<B>) -> bool {

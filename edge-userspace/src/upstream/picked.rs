@@ -77,6 +77,11 @@ impl Picked {
         self.upstreams.failed(self.id, self.wants.input_tokens);
     }
 
+    /// The upstream has refused it.
+    pub(super) fn refused(&self) {
+        self.upstreams.refused(self.id, self.wants.input_tokens);
+    }
+
     /// The upstream has not taken a connection for it.
     pub(super) fn connect_failed(&mut self, error: &ConnectError) {
         let is_probe = std::mem::take(&mut self.is_probe);

@@ -324,6 +324,13 @@ impl Upstreams {
         (member.failures).add(tokens, self.now_ms(), self.failure_ms());
     }
 
+    /// It has refused a request of so many tokens. If that is the client's own affair it is so
+    /// at all of them, and changes nothing.
+    pub(super) fn refused(&self, id: UpstreamId, tokens: u32) {
+        let failures = &self.member(id).failures;
+        failures.add(tokens, self.now_ms(), self.failure_ms());
+    }
+
     fn failure_ms(&self) -> u64 {
         u64::try_from(self.choice.failure_counts_for.as_millis()).unwrap_or(u64::MAX)
     }
@@ -396,7 +403,9 @@ impl Upstreams {
         let failed = member.failures.tokens(now_ms, self.failure_ms());
         Load {
             tokens: outstanding.tokens.load(Ordering::Relaxed) + failed,
-            waiting_tokens: outstanding.waiting_tokens.load(Ordering::Relaxed) + failed,
+            // Who has a cache there is told by its own requests whether it is answered: what one
+            // has failed must not drive the others away.
+            waiting_tokens: outstanding.waiting_tokens.load(Ordering::Relaxed),
             tokens_per_second: member.config.prefill_tokens_per_second,
         }
     }
