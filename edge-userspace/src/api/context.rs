@@ -90,6 +90,13 @@ impl ToLearn {
         known.map_or((None, 0), |(upstream, tokens)| (Some(upstream), tokens))
     }
 
+    /// An upstream has it.
+    pub(super) fn sent(&self) {
+        if let Some(told) = &self.turn {
+            told.turn.sent();
+        }
+    }
+
     /// There was no answer.
     pub(super) fn failed(&self) {
         if let Some(told) = &self.turn {
@@ -107,6 +114,9 @@ impl ToLearn {
     ) -> Option<AnswerReading> {
         let is_event_stream = headers::is_event_stream(headers);
         let is_read = status == StatusCode::OK && (is_event_stream || headers::is_json(headers));
+        if let Some(told) = &self.turn {
+            told.turn.answered();
+        }
         // What the request itself is at fault for it meets everywhere.
         if status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 429) {
             self.failed();

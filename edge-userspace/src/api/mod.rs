@@ -377,6 +377,7 @@ impl Api {
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
         let sending = Sending::new(settlement, upload.as_deref());
+        learn.sent();
         let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();
@@ -385,7 +386,9 @@ impl Api {
         let (head, answer) = match answered {
             Ok(answered) => answered.into_parts(),
             Err(error) => {
-                learn.failed();
+                if !matches!(error, upstream::Error::Body(_)) {
+                    learn.failed();
+                }
                 sending.failed(&error);
                 return Err(self.failed(&error, id));
             }

@@ -189,7 +189,7 @@ fields! {
     "upstream.running_percent": Integer(0, 1000), Value("10"),
         "What a token of a prompt whose answer runs costs a new request, per cent of one that waits to be read.";
     "upstream.failure_counts_for": Kind::Duration(ms(0), s(3600)), Value("\"5s\""),
-        "How long a request that one of several upstreams failed (a status from 500 on, no answer) counts as if it ran there, less and less: else whoever fails at once would look idle and get ever more.";
+        "How long a request that one of several upstreams failed (a status from 500 on, no answer) or refused (401, 403, 404, 408, 429) counts as if it ran there, less and less: else whoever fails at once would look idle and get ever more.";
     "upstream.eject_after": Integer(1, 1000), Value("3"),
         "Connects in a row that must fail before one of several upstreams gets no requests for a while.";
     "upstream.eject_for": Kind::Duration(ms(100), s(3600)), Value("\"1s\""),

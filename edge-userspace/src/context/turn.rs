@@ -11,7 +11,8 @@ use super::slots::{Sizes, Slots, SlotsError};
 use super::{Boundary, Chain, Entry, Fingerprint, Key, Owner, Secret, Tenant};
 use crate::config;
 use crate::telemetry::{ContextOutcome, Metrics, Preheat};
-use crate::upstream::UpstreamId;
+use crate::upstream::{GIVEN_UP, UpstreamId};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,6 +51,8 @@ pub struct Turn {
     head: Fingerprint,
     /// How the last user message begins.
     message: Box<[u8]>,
+    /// Since when its upstream owes an answer.
+    sent: Cell<Option<Instant>>,
 }
 
 /// Compares how an answer begins with what was predicted, and learns from it.
@@ -145,6 +148,7 @@ impl Contexts {
             is_long: chain.is_long(),
             head: chain.head().fingerprint,
             message: chain.last_user_opening().into(),
+            sent: Cell::new(None),
         })
     }
 
@@ -219,9 +223,20 @@ impl Turn {
         }
     }
 
+    /// It is sent to where it was found, or another place.
+    pub fn sent(&self) {
+        self.sent.set(Some(Instant::now()));
+    }
+
+    /// There is an answer, of whatever kind.
+    pub fn answered(&self) {
+        self.sent.set(None);
+    }
+
     /// Its upstream has failed it: the conversation is nowhere, and its next try goes to any.
     /// What it counts stays known.
     pub fn leave(&self) {
+        self.answered();
         let Some((boundary, entry)) = &self.found else {
             return;
         };
@@ -272,6 +287,14 @@ impl Turn {
             question: hints
                 .map(|hints| hints.ask(self.owner.tenant, self.head, &self.message, wants)),
             contexts: Arc::clone(&self.contexts),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if (self.sent.get()).is_some_and(|sent| sent.elapsed() >= GIVEN_UP) {
+            self.leave();
         }
     }
 }

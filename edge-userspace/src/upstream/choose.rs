@@ -19,6 +19,10 @@ pub struct Load {
     /// Those of them that are believed to be still read before an answer begins: what is in
     /// the upstream's cache is not among them.
     pub waiting_tokens: u64,
+    /// Tokens of requests that it failed a little while ago. They count where a request is to
+    /// be read anew, not where its beginning is cached: who is there is told by its own
+    /// requests whether they are answered, and must not be driven away by another's.
+    pub failed_tokens: u64,
     /// How many it reads in a second; not 0.
     pub tokens_per_second: u32,
 }
@@ -197,7 +201,11 @@ pub fn choose(
     // Two that are drawn stand for the others: with the cheapest of all for a measure, many
     // upstreams would break affinities by chance that few keep.
     let other = balanced(usable.without(affine), &loads, random);
-    let is_cheaper = |other: &UpstreamId| wants.cold_us(&loads(*other)) + more_us < warm_us;
+    let is_cheaper = |other: &UpstreamId| {
+        let load = loads(*other);
+        let failed_us = us(load.failed_tokens, load.tokens_per_second);
+        wants.cold_us(&load) + failed_us + more_us < warm_us
+    };
     Some(match other.filter(is_cheaper) {
         Some(other) => (other, Why::BrokenAffinity),
         None => (affine, Why::Affinity),
@@ -216,7 +224,8 @@ fn balanced(
     };
     let busy = |id| {
         let load = loads(id);
-        us(load.tokens, load.tokens_per_second)
+        let tokens = load.tokens.saturating_add(load.failed_tokens);
+        us(tokens, load.tokens_per_second)
     };
     // Equal ones: the first that was drawn, so none is preferred.
     Some(if busy(other) < busy(one) { other } else { one })

@@ -31,7 +31,7 @@ pub use connect::ConnectError;
 pub use exchange::Answer;
 pub use headers::strip_hop_by_hop;
 pub use id::UpstreamId;
-pub use picked::Picked;
+pub use picked::{GIVEN_UP, Picked};
 pub use sender::Sender;
 pub use target::{Target, TargetError};
 pub use upload::{CLIENT_SILENCE, Fault, Upload};

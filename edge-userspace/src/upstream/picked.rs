@@ -6,6 +6,7 @@ use super::upstreams::Member;
 use super::{ConnectError, UpstreamId, Upstreams};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The upstream that a request was given to. While this exists the request is outstanding
 /// there, however it ends.
@@ -20,7 +21,12 @@ pub struct Picked {
     pub(super) waiting_tokens: u32,
     /// Whether it must say if the upstream takes connections again.
     pub(super) is_probe: bool,
+    /// Since when the upstream owes the head of an answer.
+    pub(super) owes_since: Option<Instant>,
 }
+
+/// An upstream that owed an answer for so long when the client left has failed it.
+pub const GIVEN_UP: Duration = Duration::from_secs(2);
 
 impl Picked {
     /// Which one.
@@ -67,13 +73,15 @@ impl Picked {
 
     /// The upstream has answered it, over whatever connection.
     pub(super) fn answered(&mut self) {
+        self.owes_since = None;
         if std::mem::take(&mut self.is_probe) {
             self.upstreams.is_well(self.id);
         }
     }
 
     /// The upstream has failed it: with a status from 500 on, or without an answer.
-    pub(super) fn failed(&self) {
+    pub(super) fn failed(&mut self) {
+        self.owes_since = None;
         self.upstreams.failed(self.id, self.wants.input_tokens);
     }
 
@@ -84,6 +92,7 @@ impl Picked {
 
     /// The upstream has not taken a connection for it.
     pub(super) fn connect_failed(&mut self, error: &ConnectError) {
+        self.owes_since = None;
         let is_probe = std::mem::take(&mut self.is_probe);
         self.upstreams.connect_failed(self.id, is_probe, error);
     }
@@ -95,6 +104,9 @@ impl Picked {
 
 impl Drop for Picked {
     fn drop(&mut self) {
+        if (self.owes_since).is_some_and(|since| since.elapsed() >= GIVEN_UP) {
+            self.failed();
+        }
         self.began();
         let member = self.member();
         let outstanding = &member.outstanding;

@@ -394,18 +394,17 @@ impl Upstreams {
             serving,
             waiting_tokens,
             is_probe: why == Why::Probe,
+            owes_since: Some(Instant::now()),
         }
     }
 
     fn load(&self, id: UpstreamId, now_ms: u64) -> Load {
         let member = self.member(id);
         let outstanding = &member.outstanding;
-        let failed = member.failures.tokens(now_ms, self.failure_ms());
         Load {
-            tokens: outstanding.tokens.load(Ordering::Relaxed) + failed,
-            // Who has a cache there is told by its own requests whether it is answered: what one
-            // has failed must not drive the others away.
+            tokens: outstanding.tokens.load(Ordering::Relaxed),
             waiting_tokens: outstanding.waiting_tokens.load(Ordering::Relaxed),
+            failed_tokens: member.failures.tokens(now_ms, self.failure_ms()),
             tokens_per_second: member.config.prefill_tokens_per_second,
         }
     }

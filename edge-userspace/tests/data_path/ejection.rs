@@ -6,6 +6,9 @@ use crate::upstream::{read_request, scripted};
 use crate::upstreams::{nowhere, options, picks};
 use crate::world::{ALICE, Wishes, World, soon, token, until};
 use edge_userspace::demo_model::{DemoModel, Options};
+use edge_userspace::upstream::GIVEN_UP;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 
@@ -189,4 +192,75 @@ async fn one_that_fails_each_request_at_once_does_not_look_idle() {
     assert!(failed < 50, "{failed} of 200");
     assert_eq!(status.state, "serving", "it can be connected to");
     assert_eq!(world.status_of("model").failed, 0);
+}
+
+/// A request goes to where its beginning is cached, but not again and again when that fails it.
+#[tokio::test]
+async fn a_conversation_that_its_upstream_fails_goes_elsewhere() {
+    const SILENT: u16 = 0;
+    let status = Arc::new(AtomicU16::new(200));
+    let asked = Arc::new(AtomicU64::new(0));
+    let (says, counts) = (Arc::clone(&status), Arc::clone(&asked));
+    let switched = scripted(move |_, mut tcp| {
+        let (says, counts) = (Arc::clone(&says), Arc::clone(&counts));
+        async move {
+            while read_request(&mut tcp).await.is_some() {
+                counts.fetch_add(1, Ordering::SeqCst);
+                let status = says.load(Ordering::SeqCst);
+                if status == SILENT {
+                    std::future::pending::<()>().await;
+                }
+                let head = format!("HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\n");
+                let answer = format!("{head}content-length: 2\r\n\r\n{{}}");
+                if tcp.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    let world = World::with(Wishes {
+        more: vec![switched],
+        ..Wishes::default()
+    });
+    let mut client = world.client().await;
+    let body = |number: usize, turn: usize| {
+        let text = format!("Conversation {number}. {}", "Some words. ".repeat(500));
+        let next = r#",{"role":"assistant","content":"Yes."},{"role":"user","content":"On."}"#;
+        format!(
+            r#"{{"model":"m","max_tokens":1,"messages":[{{"role":"user","content":"{text}"}}{}]}}"#,
+            next.repeat(turn)
+        )
+    };
+    let mut number = 0;
+    for failure in [503, 429, 401, SILENT] {
+        // One that has its beginning there.
+        loop {
+            number += 1;
+            let before = asked.load(Ordering::SeqCst);
+            let first = Ask::message(ALICE).body(body(number, 0));
+            assert_eq!(client.ask(first).await.unwrap().status, 200);
+            if asked.load(Ordering::SeqCst) > before {
+                break;
+            }
+            // What it failed counts for a while.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        status.store(failure, Ordering::SeqCst);
+        let next = || Ask::message(ALICE).body(body(number, 1));
+        if failure == SILENT {
+            let given_up = tokio::time::timeout(GIVEN_UP, client.ask(next())).await;
+            assert!(given_up.is_err(), "{given_up:?}");
+            client = world.client().await;
+            until("it is noticed", || world.status_of("more-0").failed > 1).await;
+        } else {
+            assert_eq!(client.ask(next()).await.unwrap().status, failure);
+        }
+        let asked_then = asked.load(Ordering::SeqCst);
+        for _ in 0..3 {
+            assert_eq!(client.ask(next()).await.unwrap().status, 200, "{failure}");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), asked_then, "{failure}");
+        status.store(200, Ordering::SeqCst);
+    }
 }

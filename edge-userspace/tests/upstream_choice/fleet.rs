@@ -315,8 +315,9 @@ impl Fleet {
         let upstream = &self.upstreams[usize::from(number)];
         let failed = (upstream.failures).tokens(self.now / 1000, self.setting.failure / 1000);
         Load {
-            tokens: upstream.tokens + failed,
-            waiting_tokens: upstream.waiting_tokens + failed,
+            tokens: upstream.tokens,
+            waiting_tokens: upstream.waiting_tokens,
+            failed_tokens: failed,
             tokens_per_second: self.setting.tokens_per_second,
         }
     }

@@ -2,7 +2,8 @@
 
 /// Of an opening so much is kept and told at most, bytes.
 pub const MOST_BYTES: usize = 64;
-/// A prediction is one of these first parts of the opening, bytes.
+/// How often answers agree is counted at these lengths, bytes. A prediction is what those that
+/// agreed so far all had in common, which is more as a rule.
 const CUTS: [u8; 6] = [2, 4, 8, 16, 32, MOST_BYTES as u8];
 /// Answers before anything is believed.
 const ENOUGH: u16 = 8;
@@ -62,6 +63,8 @@ pub(super) struct Candidate {
     seen: u16,
     /// Of these, those that began with so much of it.
     agreed: [u16; CUTS.len()],
+    /// How much of it all of those had in common, now and before the counts were halved.
+    common: [[u8; CUTS.len()]; 2],
 }
 
 impl Candidate {
@@ -73,6 +76,7 @@ impl Candidate {
             text,
             seen: 1,
             agreed,
+            common: [[text.length; CUTS.len()]; 2],
         }
     }
 
@@ -85,10 +89,15 @@ impl Candidate {
         if self.seen == MOST_SEEN {
             self.seen /= 2;
             self.agreed.iter_mut().for_each(|agreed| *agreed /= 2);
+            self.common = [[self.text.length; CUTS.len()], self.common[0]];
         }
         self.seen += 1;
-        for (agreed, cut) in self.agreed.iter_mut().zip(CUTS) {
-            *agreed += u16::from(common >= usize::from(cut));
+        let so_far = self.agreed.iter_mut().zip(&mut self.common[0]);
+        for ((agreed, shortest), cut) in so_far.zip(CUTS) {
+            if common >= usize::from(cut) {
+                *agreed += 1;
+                *shortest = (*shortest).min(common as u8);
+            }
         }
         // Another one may do better than one that is right less than every other time.
         if common < usize::from(CUTS[0]) && self.agreed[0] * 2 < self.seen {
@@ -102,11 +111,11 @@ impl Candidate {
         if self.seen < ENOUGH {
             return None;
         }
-        let longest = (CUTS.iter().zip(self.agreed).rev())
-            .find(|(_, agreed)| u32::from(*agreed) * 100 >= u32::from(self.seen) * SURE_PERCENT);
-        let text = longest.map(|(cut, _)| {
-            let bytes = self.text.as_bytes();
-            Text::new(&bytes[..usize::from(*cut).min(bytes.len())])
+        let longest = (self.agreed.iter())
+            .rposition(|agreed| u32::from(*agreed) * 100 >= u32::from(self.seen) * SURE_PERCENT);
+        let text = longest.map(|at| {
+            let common = self.common[0][at].min(self.common[1][at]);
+            Text::new(&self.text.as_bytes()[..usize::from(common)])
         });
         // White space alone is nothing to show.
         Some(text.filter(|text| text.as_str().is_some_and(|text| !text.trim().is_empty())))
@@ -136,14 +145,24 @@ mod tests {
         let answers = ["```python\ndef a", "```python\nimport os", "```python\nx"];
         let many: Vec<_> = answers.into_iter().cycle().take(8).collect();
         assert!(after(&many[..7]).is_none());
-        assert_eq!(text(after(&many)).as_deref(), Some("```pytho"));
+        assert_eq!(text(after(&many)).as_deref(), Some("```python\n"));
     }
 
     #[test]
     fn a_new_habit_takes_the_place_of_an_old_one() {
         let mut answers = vec!["First, let us look"; 80];
         answers.extend(["{\"name\": 1}"; 100]);
-        assert_eq!(text(after(&answers)).as_deref(), Some("{\"name\":"));
+        assert_eq!(text(after(&answers)).as_deref(), Some("{\"name\": 1}"));
+    }
+
+    #[test]
+    fn what_was_in_common_long_ago_is_forgotten() {
+        let mut answers = vec!["```python3\nx"; 1];
+        answers.extend(["```python\ny"; 40]);
+        assert_eq!(text(after(&answers)).as_deref(), Some("```python"));
+        // The candidate's own text still says another tenth byte.
+        answers.extend(["```python3\nz"; 200]);
+        assert_eq!(text(after(&answers)).as_deref(), Some("```python3\n"));
     }
 
     #[test]
@@ -161,9 +180,12 @@ mod tests {
     fn characters_stay_whole_and_white_space_is_nothing() {
         assert_eq!(
             text(after(&["首先，我们来看一下"; 8])).as_deref(),
-            Some("首先，我们")
+            Some("首先，我们来看一下")
         );
         assert_eq!(after(&["  \n\n"; 8]).unwrap(), None);
+        let half = ["首先，a", "首先，我", "首先，我", "首先，成"].repeat(20);
+        assert_eq!(text(after(&half)).as_deref(), Some("首先，"));
+        assert_eq!(text(after(&["Yes"; 8])).as_deref(), Some("Yes"));
         assert_eq!(text(after(&["1"; 80])), None, "shorter than any part");
     }
 }

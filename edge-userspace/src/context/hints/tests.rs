@@ -113,7 +113,7 @@ fn nothing_is_told_to_who_did_not_ask_and_all_is_measured() {
     }
     assert_eq!(hints.outcomes.get(HintOutcome::QuietlyRight), 92);
     let asked = hints.ask(Tenant(1), head(1), b"Go on", true);
-    assert_eq!(asked.told(), Some("{\"number\": 12, \""));
+    assert_eq!(asked.told(), Some("{\"number\": 12, \"sum\": 3}"));
     assert_eq!(hints.outcomes.get(HintOutcome::Told), 1);
 }
 

@@ -8,6 +8,7 @@ fn load(tokens: u64, waiting_tokens: u64) -> Load {
     Load {
         tokens,
         waiting_tokens,
+        failed_tokens: 0,
         tokens_per_second: 10_000,
     }
 }
@@ -126,6 +127,41 @@ fn many_others_do_not_break_more_affinities_than_few() {
     loads[63] = load(0, 0);
     let kept = shares(&warm(), all(64), &loads)[0];
     assert!((9500..9900).contains(&kept), "{kept}");
+}
+
+#[test]
+fn what_an_upstream_fails_keeps_new_ones_away_and_drives_nobody_from_a_cache() {
+    let random = Random::new(1);
+    let loads = |id| Load {
+        failed_tokens: if id == A { 10_000_000 } else { 0 },
+        ..load(0, 0)
+    };
+    let cold = Wants {
+        affinity: None,
+        ..warm()
+    };
+    for _ in 0..100 {
+        assert_eq!(
+            choose(&cold, all(2), loads, &random),
+            Some((B, Why::Balanced))
+        );
+        assert_eq!(
+            choose(&warm(), all(2), loads, &random),
+            Some((A, Why::Affinity))
+        );
+    }
+    // Nor does it take those who would break away from another.
+    let loads = |id| match id {
+        A => load(1_000_000, 1_000_000),
+        _ => Load {
+            failed_tokens: 10_000_000,
+            ..load(0, 0)
+        },
+    };
+    assert_eq!(
+        choose(&warm(), all(2), loads, &random),
+        Some((A, Why::Affinity))
+    );
 }
 
 #[test]
