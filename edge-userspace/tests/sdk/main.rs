@@ -116,3 +116,9 @@ fn typescript_anthropic_raises_and_retries_as_intended_through_the_sidecar() {
         Script::node("errors.mjs"),
     );
 }
+
+/// No SDK, but in their place: what other libraries say of HTTP/2.
+#[test]
+fn python_h2_frames() {
+    legacy("python_h2_frames", Script::python("frames.py", &[]));
+}
