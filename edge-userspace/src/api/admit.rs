@@ -10,6 +10,7 @@ use crate::prompt::decode::{self, Encoding};
 use crate::prompt::{
     Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
 };
+use crate::relay::{Dialect, Extras};
 use crate::session::Session;
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
@@ -33,6 +34,8 @@ pub(super) struct Announced {
     pub(super) fingerprint: Option<WireFingerprint>,
     /// Of its conversation.
     pub(super) about: Option<About>,
+    /// What the client wants in its answer.
+    pub(super) extras: Extras,
 }
 
 /// A body that has been read.
@@ -70,6 +73,14 @@ impl Route {
             Self::Health | Self::Models | Self::Model | Self::Regions | Self::None => None,
         }
     }
+
+    /// What clients of its event streams understand.
+    pub(super) const fn dialect(self) -> Dialect {
+        match self {
+            Self::Messages => Dialect::Messages,
+            _ => Dialect::Comments,
+        }
+    }
 }
 
 impl Api {
@@ -88,6 +99,7 @@ impl Api {
             encoding,
             fingerprint,
             about,
+            ..
         } = announced;
         let (shape, encoding, fingerprint) = (*shape, *encoding, *fingerprint);
         let reading = self.reading(session, route, shape);

@@ -6,7 +6,9 @@ use super::route::Route;
 use super::seen::Seen;
 use super::{Api, Presented, Session};
 use crate::context::{Contexts, Owner, Tenant, Turn};
-use crate::prompt::{AnswerReading, Learn, Opening, Prefixes, Reading};
+use crate::prompt::{Learn, Output, Prefixes, Reading};
+use crate::relay::Extras;
+use crate::relay::side::{Opening, Side};
 use crate::upstream::UpstreamId;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -29,6 +31,10 @@ pub(super) struct ToLearn {
     pub(super) usage: Option<Learn>,
     /// Of where the conversation is, and how the answer begins.
     pub(super) turn: Option<Told>,
+    /// Counts the answer's text, where a model writes one.
+    pub(super) output: Option<Output>,
+    /// What of the edge's own goes into the answer.
+    pub(super) extras: Extras,
 }
 
 /// A turn that is sent on.
@@ -111,9 +117,10 @@ impl ToLearn {
         upstream: UpstreamId,
         status: StatusCode,
         headers: &mut HeaderMap,
-    ) -> Option<AnswerReading> {
+    ) -> Option<Side> {
         let is_event_stream = headers::is_event_stream(headers);
-        let is_read = status == StatusCode::OK && (is_event_stream || headers::is_json(headers));
+        let is_readable = is_event_stream || headers::is_json(headers);
+        let is_read = status == StatusCode::OK && is_readable;
         if let Some(told) = &self.turn {
             told.turn.answered();
         }
@@ -136,9 +143,10 @@ impl ToLearn {
             })
         });
         headers::tell_hint(headers, hint.as_deref());
-        is_read
-            .then(|| AnswerReading::new(self.usage, opening.flatten(), is_event_stream))
-            .flatten()
+        let output = self.output.filter(|_| is_readable)?;
+        // Of an answer that is none, nothing is learnt.
+        let learn = self.usage.filter(|_| is_read);
+        Some(Side::new(is_event_stream, output, learn, opening.flatten()))
     }
 }
 

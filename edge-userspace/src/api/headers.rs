@@ -2,7 +2,7 @@
 
 use super::layer::{self, X_ANTHROPIC_LAYER};
 use super::request_id::RequestId;
-use super::seen::PREFIX_HINT;
+use super::seen::OWN_BETAS;
 use super::settings::Settings;
 use crate::context::hints::encode;
 use crate::prompt::Count;
@@ -56,13 +56,14 @@ fn remove_own_betas(headers: &mut HeaderMap) {
         names.map(|name| name.trim_ascii().to_vec()).collect()
     };
     let values: Vec<_> = headers.get_all(ANTHROPIC_BETA).iter().map(names).collect();
-    if !values.iter().flatten().any(|name| name == PREFIX_HINT) {
+    let is_own = |name: &Vec<u8>| OWN_BETAS.contains(&&name[..]);
+    if !values.iter().flatten().any(is_own) {
         return;
     }
     headers.remove(ANTHROPIC_BETA);
     for names in values {
         let others: Vec<_> = (names.into_iter())
-            .filter(|name| name != PREFIX_HINT && !name.is_empty())
+            .filter(|name| !is_own(name) && !name.is_empty())
             .collect();
         if !others.is_empty()
             && let Ok(value) = HeaderValue::from_bytes(&others.join(&b','))
@@ -198,6 +199,7 @@ mod tests {
             regions: Regions::of_nothing(),
             versions: Vec::new(),
             max_body_bytes: 0,
+            ping_after: None,
             node: HeaderValue::from_static("node-7"),
             layer: LayerKey::new(&Secret::new(b"secret".to_vec())),
         }
@@ -220,7 +222,10 @@ mod tests {
             ("x-anthropic-context-hint", "project"),
             ("x-anthropic-context-id", "u1"),
             ("anthropic-beta", "prefix-hint-2024-10-22"),
-            ("anthropic-beta", "a-1, prefix-hint-2024-10-22, b-2"),
+            (
+                "anthropic-beta",
+                "a-1, prefix-hint-2024-10-22, b-2,edge-usage-2026-11-01",
+            ),
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }

@@ -31,7 +31,7 @@ pub use settings::{Settings, SettingsError};
 use crate::config::Models;
 use crate::context::{Contexts, wire};
 use crate::prompt::{Count, Counters, Prompts};
-use crate::relay::{Relayed, RequestBody, ResponseBody};
+use crate::relay::{Company, Extras, Relayed, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Fault, Picked, Sender, Upload, Upstreams};
@@ -269,6 +269,11 @@ impl Api {
                     encoding: seen.encoding,
                     fingerprint,
                     about,
+                    extras: Extras {
+                        usage: seen.wants_usage && route == Route::Messages,
+                        ping_after: self.settings.ping_after,
+                        dialect: route.dialect(),
+                    },
                 };
                 // Last: what is refused for what it is is charged nothing.
                 Plan::Count(announced, self.let_in(session)?)
@@ -332,6 +337,8 @@ impl Api {
         let mut learn = ToLearn {
             usage: counted.learn,
             turn: None,
+            output: Some(counted.output),
+            extras: announced.extras,
         };
         if let (Some(turn), Some(about)) = (turn, announced.about) {
             learn.turn = Some(Told::new(turn, &counted.prefixes, about));
@@ -409,23 +416,22 @@ impl Api {
     ) -> Response<ResponseBody> {
         let mut headers = head.headers;
         upstream::strip_hop_by_hop(&mut headers);
-        let reading = learn.begun(answer.picked().id(), head.status, &mut headers);
+        let extras = learn.extras;
+        let side = learn.begun(answer.picked().id(), head.status, &mut headers);
         let is_event_stream = headers::is_event_stream(&headers);
         if is_event_stream {
             // An error event may have to be added.
             headers.remove(header::CONTENT_LENGTH);
         }
-        let idle_timeout = answer.picked().target().idle_timeout();
-        let body = Relayed::new(
-            answer,
+        let company = Company {
             is_event_stream,
-            idle_timeout,
-            reading,
-            stream,
+            idle_timeout: answer.picked().target().idle_timeout(),
+            side,
+            extras,
             settlement,
-            id.text().clone(),
-            Arc::clone(&self.metrics),
-        );
+            request_id: id.text().clone(),
+        };
+        let body = Relayed::new(answer, company, stream, Arc::clone(&self.metrics));
         let mut response = Response::new(ResponseBody::Relayed(body));
         *response.status_mut() = head.status;
         *response.headers_mut() = headers;

@@ -8,6 +8,10 @@ use http::uri::Authority;
 
 /// The `anthropic-beta` by which a prefix hint is asked for.
 pub(super) const PREFIX_HINT: &[u8] = b"prefix-hint-2024-10-22";
+/// The one by which `edge_usage` events are asked for.
+pub(super) const EDGE_USAGE: &[u8] = b"edge-usage-2026-11-01";
+/// Those that speak to the edge alone.
+pub(super) const OWN_BETAS: [&[u8]; 2] = [PREFIX_HINT, EDGE_USAGE];
 
 /// What a header counts besides its name and its value.
 const HEADER_BYTES: usize = 32;
@@ -55,6 +59,8 @@ pub(super) struct Seen<'a> {
     pub(super) context_hint: Option<&'a [u8]>,
     /// The client asks to be told how the answer will begin.
     pub(super) wants_prefix_hint: bool,
+    /// The client asks for a running count within event streams.
+    pub(super) wants_usage: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -113,8 +119,11 @@ impl<'a> Seen<'a> {
                 }
                 "x-anthropic-context-hint" => seen.context_hint = Some(value.as_bytes()),
                 "anthropic-beta" => {
-                    let mut names = value.as_bytes().split(|byte| *byte == b',');
-                    seen.wants_prefix_hint |= names.any(|name| name.trim_ascii() == PREFIX_HINT);
+                    let names = value.as_bytes().split(|byte| *byte == b',');
+                    for name in names {
+                        seen.wants_prefix_hint |= name.trim_ascii() == PREFIX_HINT;
+                        seen.wants_usage |= name.trim_ascii() == EDGE_USAGE;
+                    }
                 }
                 "x-debug" => {
                     seen.debug_legacy |= value.as_bytes().eq_ignore_ascii_case(b"legacy");

@@ -5,6 +5,7 @@ use super::regions::Regions;
 use crate::config::{Config, ListedModel};
 use crate::secret::{self, Secret};
 use http::HeaderValue;
+use std::time::Duration;
 
 /// Bytes of a layer secret that is made at start.
 const LAYER_SECRET_BYTES: usize = 32;
@@ -13,6 +14,8 @@ const LAYER_SECRET_BYTES: usize = 32;
 pub struct Settings {
     pub(super) versions: Vec<String>,
     pub(super) max_body_bytes: u64,
+    /// None: clients of silent streams hear nothing.
+    pub(super) ping_after: Option<Duration>,
     pub(super) node: HeaderValue,
     pub(super) layer: LayerKey,
     /// Empty: an upstream is asked.
@@ -48,6 +51,7 @@ impl Settings {
         Ok(Self {
             versions: config.versions.clone(),
             max_body_bytes: config.max_body_bytes,
+            ping_after: Some(config.ping_after).filter(|after| !after.is_zero()),
             node,
             layer: LayerKey::new(&secret),
             models: config.models.clone(),

@@ -259,6 +259,7 @@ impl Loader<'_, '_> {
         Api {
             versions: versions.into_iter().map(|(version, _)| version).collect(),
             max_body_bytes: self.integer("api.max_body_bytes"),
+            ping_after: self.duration("api.ping_after"),
             node,
             url: self.own_url(),
             zone: self.text("api.zone"),

@@ -198,6 +198,9 @@ pub struct Api {
     pub versions: Vec<String>,
     /// Largest request body. Default 32 MiB.
     pub max_body_bytes: u64,
+    /// After so much silence of the upstream an event stream's client gets a `ping`; zero:
+    /// never. Default 15 s.
+    pub ping_after: Duration,
     /// Name of this node in `x-anthropic-routed-to`. Default the host name.
     pub node: String,
     /// Where clients reach this node, if it says so.

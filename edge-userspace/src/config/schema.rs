@@ -200,6 +200,8 @@ fields! {
         "Accepted values of `anthropic-version`.";
     "api.max_body_bytes": Integer(1024, 1_073_741_824), Value("33554432"),
         "Largest request body; a larger one is a 413.";
+    "api.ping_after": Kind::Duration(s(0), s(3600)), Value("\"15s\""),
+        "After so much silence of the upstream within an event stream, between two events, its client gets a `ping` (a comment with Chat Completions), and another each time it has lasted as long again. 0s: never.";
     "api.node": Text, Computed("the host name"),
         "Name of this node in `x-anthropic-routed-to`.";
     "api.url": Text, Computed("not said"),

@@ -5,6 +5,7 @@ use super::client::Client;
 use super::hello::{self, Decision, Hello};
 use super::proxy_protocol::{self, Preface};
 use super::unreadable::{Unreadable, Wire};
+use super::windows::Windows;
 use super::{Identity, Thread, compare, refuse, rules};
 use crate::api;
 use crate::charges::Now;
@@ -249,6 +250,7 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
         })
     };
     let ended = if is_h2 {
+        let io = Windows::new(tls);
         let mut builder = http2::Builder::new(Local);
         builder
             .timer(TokioTimer::new())
@@ -259,7 +261,7 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .max_header_list_size(MAX_HEAD_BYTES as u32)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT);
-        let connection = pin!(builder.serve_connection(TokioIo::new(tls), service));
+        let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
         let close = http2::Connection::graceful_shutdown;
         drive(connection, close, &session, metrics).await
     } else {

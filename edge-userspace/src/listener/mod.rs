@@ -18,6 +18,7 @@ mod rules;
 mod socket;
 mod tls;
 mod unreadable;
+mod windows;
 
 pub use crate::telemetry::Lane;
 pub use socket::{BindError, bind};

@@ -80,7 +80,7 @@ impl Literal {
 }
 
 /// The reader of one text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
     /// Bytes of all chunks before this one.

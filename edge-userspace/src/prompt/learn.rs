@@ -29,6 +29,11 @@ impl Learn {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn for_tests(calibration: Arc<Calibration>, model: &[u8], estimated: u64) -> Self {
+        Self::new(calibration, model.into(), estimated, 0)
+    }
+
     /// The upstream counted so many tokens.
     pub fn observe(&self, actual: u64) {
         let texts = actual.saturating_sub(self.framing);

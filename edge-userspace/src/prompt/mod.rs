@@ -4,13 +4,11 @@
 //! gives each value to whom it belongs ([`place`], by the tables of [`messages`] and [`chat`]),
 //! a tally counts the texts by the model's way ([`counters`]), [`guard`] refuses what is too
 //! long, and [`Count`] says what it comes to. [`calibration`] learns of models whose tokenizer
-//! is not published; [`answer`] reads what an upstream counted and
-//! how it begins.
+//! is not published, and [`Output`] counts what a model writes.
 //!
 //! Not here: the tokenizers ([`crate::tokens`]), and what a refusal looks like
 //! ([`crate::api`]).
 
-pub mod answer;
 pub mod calibration;
 mod chat;
 mod count;
@@ -22,6 +20,7 @@ pub mod json;
 mod learn;
 mod listen;
 mod messages;
+mod output;
 mod place;
 mod prefixes;
 mod reading;
@@ -32,11 +31,13 @@ mod tally;
 mod tests;
 mod walk;
 
-pub use answer::{AnswerReading, Opening};
 pub use count::{Count, Kind, Parts};
 pub use counters::Counters;
 pub use guard::{Limits, TooLong, Whose};
 pub use learn::Learn;
+pub use output::Output;
+#[cfg(test)]
+pub(crate) use output::output_for_tests;
 pub use place::Part;
 pub use prefixes::Prefixes;
 pub use reading::{Counted, Reading, Refusal};

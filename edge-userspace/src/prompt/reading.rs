@@ -15,6 +15,7 @@ use super::guard::{Limits, TooLong};
 use super::json::{self, Reader};
 use super::learn::Learn;
 use super::listen::Both;
+use super::output::Output;
 use super::prefixes::{self, Prefixes};
 use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
@@ -102,6 +103,8 @@ pub struct Counted {
     pub learn: Option<Learn>,
     /// What its prefixes count.
     pub prefixes: Prefixes,
+    /// For the one who relays the answer: counts its text.
+    pub output: Output,
 }
 
 impl Reading {
@@ -250,8 +253,10 @@ impl Reading {
                 count.parts.framing,
             )
         });
+        let output = Output::new(self.rules.method(&model));
         let counted = Counted {
             count,
+            output,
             model,
             has_messages: seen.has_messages,
             max_tokens: self.walk.asked.max_tokens,

@@ -4,13 +4,21 @@
 //! [`ResponseBody`] is polled by the client's connection and polls the upstream's, so
 //! neither reads ahead of the other, and when one side leaves the other is dropped with
 //! it. [`RequestBody`] is the way up. Where a response has to be ended by the edge, it is
-//! an event stream that gets one proper `error` event, between two events.
+//! an event stream that gets one proper `error` event, between two events. [`side`] reads along
+//! and tells [`crate::usage`] what it saw.
 //! Not here: heads and headers ([`crate::api`]).
 
+mod account;
+mod cut;
 mod events;
+mod extra;
 mod request;
 mod response;
+pub mod side;
+mod silence;
 
+pub use cut::Cut;
 pub use events::Boundary;
+pub use extra::{Dialect, Extras};
 pub use request::RequestBody;
-pub use response::{Cut, Relayed, ResponseBody};
+pub use response::{Company, Relayed, ResponseBody};

@@ -1,13 +1,18 @@
-//! The upstream's body on its way down, and how it ends when it cannot go on.
+//! The upstream's body on its way down, what is put into it, and how it ends when it cannot go
+//! on.
 
+use super::account::Account;
+use super::cut::Cut;
 use super::events::Boundary;
+use super::extra::{Extras, Insert, Owed};
 use super::request::RequestBody;
+use super::side::Side;
+use super::silence::{Due, Silence};
 use crate::api::error::ApiError;
-use crate::prompt::AnswerReading;
-use crate::session::{End, Stream};
+use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
-use crate::usage::{Observed, Settlement};
+use crate::usage::{Go, Settlement};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
@@ -15,12 +20,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 
+/// So long before a response is broken off what came before has to leave: HTTP throws away
+/// what it has not written yet, be it the head.
+const BEFORE_BREAK: Duration = Duration::from_millis(10);
 /// How long an event that is being relayed may take to its end when the stream has to end.
 const LAST_EVENT: Duration = Duration::from_millis(400);
-/// Bytes are counted in the metrics at least this often.
-const COUNT_EVERY_BYTES: u64 = 1 << 20;
 
 /// The body of any response.
 #[expect(
@@ -34,22 +40,20 @@ pub enum ResponseBody {
     Relayed(Relayed),
 }
 
-/// The body was cut off: the client sees a reset stream or a closed connection, never a
-/// response that looks whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Cut {
-    /// The upstream's connection broke.
-    #[error("the upstream broke off")]
-    UpstreamBroke,
-    /// The upstream said nothing for too long.
-    #[error("the upstream fell silent")]
-    UpstreamSilent,
-    /// The connection's key has ended.
-    #[error("the key has ended")]
-    KeyEnded,
-    /// The daemon stops.
-    #[error("the edge stops")]
-    Draining,
+/// What a response is relayed with.
+pub struct Company {
+    /// By its content type.
+    pub is_event_stream: bool,
+    /// How long the upstream may be silent within it.
+    pub idle_timeout: Duration,
+    /// Reads along, where something is to be learnt.
+    pub side: Option<Side>,
+    /// What of the edge's own goes into it.
+    pub extras: Extras,
+    /// Hears what is used.
+    pub settlement: Settlement,
+    /// Goes into an error event.
+    pub request_id: HeaderValue,
 }
 
 /// An upstream's body that is being relayed.
@@ -58,55 +62,78 @@ pub struct Relayed {
     answer: Option<Answer<RequestBody>>,
     /// Where it stands, when it is an event stream.
     events: Option<Boundary>,
-    /// Said after the upstream's last byte.
-    last_words: Option<Bytes>,
+    /// What comes after the upstream's last byte.
+    last: Last,
     /// Set while an event is still to come to its end.
-    cut: Option<(Cut, Pin<Box<Sleep>>)>,
+    ending: Option<Box<Ending>>,
     silence: Silence,
-    /// Reads along, until it knows all that it wants to.
-    reading: Option<Box<AnswerReading>>,
+    extras: Extras,
+    owed: Owed,
     stream: Stream,
-    settlement: Settlement,
-    observed: Observed,
     request_id: HeaderValue,
     account: Account,
 }
 
+/// After the upstream's last byte.
+enum Last {
+    Nothing,
+    Words(Bytes),
+    Break(Cut, Pin<Box<Sleep>>),
+}
+
+/// The stream is to end as soon as it stands between two events.
+struct Ending {
+    cut: Cut,
+    error: ApiError,
+    at_most: Pin<Box<Sleep>>,
+}
+
+impl Ending {
+    fn new(cut: Cut, error: ApiError) -> Box<Self> {
+        Box::new(Self {
+            cut,
+            error,
+            at_most: Box::pin(sleep(LAST_EVENT)),
+        })
+    }
+}
+
 impl Relayed {
-    /// Relays `answer`; `is_event_stream` by its content type. `settlement` is told
-    /// what it used; `request_id` goes into an error event; `reading` reads along, where something is to be learnt.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all of it is one response's, and put together nowhere else"
-    )]
+    /// Relays `answer`.
     #[must_use]
     pub fn new(
         answer: Answer<RequestBody>,
-        is_event_stream: bool,
-        idle_timeout: Duration,
-        reading: Option<AnswerReading>,
+        company: Company,
         stream: Stream,
-        settlement: Settlement,
-        request_id: HeaderValue,
         metrics: Arc<Metrics>,
     ) -> Self {
-        metrics.open_streams.inc();
+        let Company {
+            is_event_stream,
+            idle_timeout,
+            side,
+            extras,
+            settlement,
+            request_id,
+        } = company;
+        let side = side.map(|side| {
+            if extras.usage {
+                side.counting_each()
+            } else {
+                side
+            }
+        });
+        let ping_every = extras.ping_after.filter(|_| is_event_stream);
         let mut relayed = Self {
             answer: Some(answer),
             events: is_event_stream.then(Boundary::default),
-            last_words: None,
-            cut: None,
-            silence: Silence::new(idle_timeout),
-            reading: reading.map(Box::new),
+            last: Last::Nothing,
+            ending: None,
+            silence: Silence::new(idle_timeout, ping_every),
+            extras,
+            owed: None,
             stream,
-            settlement,
-            observed: Observed::default(),
             request_id,
-            account: Account {
-                metrics,
-                bytes: 0,
-                end: None,
-            },
+            account: Account::new(metrics, side, settlement),
         };
         if relayed.is_end_stream() {
             relayed.complete();
@@ -115,45 +142,72 @@ impl Relayed {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
-        if let Some(words) = self.last_words.take() {
-            return Poll::Ready(Some(Ok(words)));
-        }
         if self.answer.is_none() {
-            return Poll::Ready(None);
+            return self.poll_last(cx);
         }
-        if self.cut.is_none()
+        if self.ending.is_none()
             && let Poll::Ready(end) = self.stream.poll_end(cx)
         {
-            let cut = match end {
-                End::Key => Cut::KeyEnded,
-                End::Draining => Cut::Draining,
-            };
-            if self.is_mid_event() {
-                self.cut = Some((cut, Box::pin(sleep(LAST_EVENT))));
-            } else {
-                return Poll::Ready(self.cut_here(cut));
-            }
+            let cut = Cut::from(end);
+            self.ending = Some(Ending::new(cut, cut.error()));
+        }
+        if !self.is_mid_event()
+            && let Some(ending) = self.ending.take()
+        {
+            self.cut_here(ending.cut, &ending.error);
+            return self.poll_last(cx);
         }
         match self.poll_answer(cx) {
             Poll::Ready(Some(Ok(data))) => Poll::Ready(Some(Ok(self.pass(data)))),
             Poll::Ready(Some(Err(error))) => {
                 tracing::debug!(%error, "the upstream broke off within a response");
-                Poll::Ready(self.cut_here(Cut::UpstreamBroke))
+                let cut = Cut::of(&error);
+                self.cut_here(cut, &cut.error());
+                self.poll_last(cx)
             }
             Poll::Ready(None) => {
                 self.complete();
-                Poll::Ready(None)
+                self.poll_last(cx)
             }
-            Poll::Pending => {
-                if let Some((cut, last_event)) = &mut self.cut {
-                    ready!(last_event.as_mut().poll(cx));
-                    let cut = *cut;
-                    return Poll::Ready(self.cut_here(cut));
-                }
-                ready!(self.silence.poll(cx));
-                Poll::Ready(self.cut_here(Cut::UpstreamSilent))
+            Poll::Pending => self.poll_waiting(cx),
+        }
+    }
+
+    /// The upstream says nothing now.
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if let Some(mut ending) = self.ending.take() {
+            if ending.at_most.as_mut().poll(cx).is_ready() {
+                self.cut_here(ending.cut, &ending.error);
+                return self.poll_last(cx);
+            }
+            self.ending = Some(ending);
+            return Poll::Pending;
+        }
+        let may_ping = !self.is_mid_event();
+        match ready!(self.silence.poll(cx, may_ping)) {
+            Due::Ping => {
+                let ping = self.extras.dialect.ping();
+                self.account.count(ping.len());
+                Poll::Ready(Some(Ok(ping)))
+            }
+            Due::End => {
+                let cut = Cut::UpstreamSilent;
+                self.cut_here(cut, &cut.error());
+                self.poll_last(cx)
             }
         }
+    }
+
+    /// What comes after the upstream's last byte.
+    fn poll_last(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if let Last::Break(_, moment) = &mut self.last {
+            ready!(moment.as_mut().poll(cx));
+        }
+        Poll::Ready(match std::mem::replace(&mut self.last, Last::Nothing) {
+            Last::Nothing => None,
+            Last::Words(words) => Some(Ok(words)),
+            Last::Break(cut, _) => Some(Err(cut)),
+        })
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
@@ -173,24 +227,36 @@ impl Relayed {
     }
 
     /// Notes a chunk; shortens it when the stream is to end within it.
-    fn pass(&mut self, mut data: Bytes) -> Bytes {
+    fn pass(&mut self, data: Bytes) -> Bytes {
         self.silence.broken();
-        let reading = self.reading.as_mut();
-        if reading.is_some_and(|reading| reading.pass(&data)) {
-            self.reading = None;
-        }
-        if let Some(boundary) = &mut self.events {
-            match &self.cut {
-                None => boundary.pass(&data),
-                Some((cut, _)) => {
-                    if let Some(end) = boundary.pass_to_boundary(&data) {
-                        let cut = *cut;
-                        data.truncate(end);
-                        self.say_last(cut);
-                    }
+        let data = match &mut self.events {
+            None => {
+                if let Some(side) = &mut self.account.side {
+                    side.read(&data);
                 }
+                data
             }
-        }
+            Some(boundary) => {
+                let mut end = data.len();
+                let mut ends_here = None;
+                if self.ending.is_some() {
+                    if let Some(at) = boundary.pass_to_boundary(&data) {
+                        end = at;
+                        ends_here = self.ending.take();
+                    }
+                } else {
+                    boundary.pass(&data);
+                }
+                let data = data.slice(..end);
+                let (data, capped) = self.read_along(data);
+                if let Some(error) = capped {
+                    self.say_last(Cut::Capped, &error);
+                } else if let Some(ending) = ends_here {
+                    self.say_last(ending.cut, &ending.error);
+                }
+                data
+            }
+        };
         self.account.count(data.len());
         if self.answer.as_ref().is_some_and(Body::is_end_stream) {
             self.complete();
@@ -198,12 +264,68 @@ impl Relayed {
         data
     }
 
-    /// The upstream said all that it had to say.
+    /// Has the events of a chunk read; what of them goes on, with what is put between them,
+    /// and why no more does.
+    fn read_along(&mut self, data: Bytes) -> (Bytes, Option<ApiError>) {
+        let Account {
+            side: Some(side),
+            settlement,
+            ..
+        } = &mut self.account
+        else {
+            return (data, None);
+        };
+        let mut insert = Insert::new(data.clone(), &mut self.owed);
+        let mut at = 0;
+        while at < data.len() {
+            let (read, ended) = side.read(&data[at..]);
+            at += read;
+            let Some(ended) = ended else { continue };
+            let seen = side.observed();
+            // What is finished is not cut any more.
+            if ended.has_changed
+                && !seen.is_finished
+                && let Some(settlement) = settlement
+                && let Go::Cut(error) = settlement.progress(seen)
+            {
+                return (insert.finish(at), Some(error));
+            }
+            if self.extras.usage
+                && let Some(index) = ended.delta_of
+            {
+                let tokens = seen.relayed_output.max(seen.output.unwrap_or(0));
+                insert.usage(at, index, tokens, seen.relayed_exact, &mut self.owed);
+            }
+        }
+        (insert.finish(at), None)
+    }
+
+    /// The upstream said all that it had to say, or so it says.
     fn complete(&mut self) {
-        self.answer = None;
-        self.account.end = Some(StreamEnd::Complete);
-        if let Some(reading) = self.reading.take() {
-            reading.end();
+        if self.answer.take().is_none() {
+            return;
+        }
+        let side = self.account.side.as_mut();
+        let (lacks_last, is_error) = side.map_or((false, false), |side| {
+            side.end();
+            (side.lacks_last_event(), side.observed().is_error)
+        });
+        if lacks_last {
+            let cut = Cut::UpstreamTruncated;
+            if self.is_mid_event() {
+                self.break_off(cut);
+            } else {
+                self.say_last(cut, &cut.error());
+            }
+            return;
+        }
+        self.account.end(if is_error && self.events.is_some() {
+            StreamEnd::UpstreamError
+        } else {
+            StreamEnd::Complete
+        });
+        if let Some(owed) = self.owed.take() {
+            self.last = Last::Words(owed.freeze());
         }
     }
 
@@ -213,52 +335,34 @@ impl Relayed {
     }
 
     /// Ends the response now: with an error event where there is a place for one.
-    fn cut_here(&mut self, cut: Cut) -> Option<Result<Bytes, Cut>> {
+    fn cut_here(&mut self, cut: Cut, error: &ApiError) {
         if self.events.is_some() && !self.is_mid_event() {
-            self.say_last(cut);
-            return self.last_words.take().map(Ok);
+            self.say_last(cut, error);
+        } else {
+            self.break_off(cut);
         }
-        self.finish(cut);
-        Some(Err(cut))
     }
 
-    fn say_last(&mut self, cut: Cut) {
-        self.last_words = Some(error_of(cut).event(&self.request_id));
+    fn break_off(&mut self, cut: Cut) {
         self.finish(cut);
+        self.last = Last::Break(cut, Box::pin(sleep(BEFORE_BREAK)));
+    }
+
+    fn say_last(&mut self, cut: Cut, error: &ApiError) {
+        self.finish(cut);
+        self.last = Last::Words(error.event(&self.request_id));
     }
 
     /// Drops the upstream's side, which closes its connection.
     fn finish(&mut self, cut: Cut) {
         self.answer = None;
-        self.cut = None;
-        self.account.end = Some(match cut {
-            Cut::UpstreamBroke => StreamEnd::UpstreamBroke,
-            Cut::UpstreamSilent => StreamEnd::UpstreamSilent,
-            Cut::KeyEnded => StreamEnd::KeyEnded,
-            Cut::Draining => StreamEnd::Draining,
-        });
+        self.ending = None;
+        self.account.end(cut.into());
     }
 
     fn is_end_stream(&self) -> bool {
-        let ended = (self.answer.as_ref()).is_none_or(|answer| answer.is_end_stream());
-        ended && self.last_words.is_none()
-    }
-}
-
-impl Drop for Relayed {
-    fn drop(&mut self) {
-        let end = self.account.end.unwrap_or(StreamEnd::ClientLeft);
-        let settlement = std::mem::replace(&mut self.settlement, Settlement::none());
-        settlement.end(end, &self.observed);
-    }
-}
-
-fn error_of(cut: Cut) -> ApiError {
-    match cut {
-        Cut::UpstreamBroke => ApiError::api("The upstream broke off the response"),
-        Cut::UpstreamSilent => ApiError::timeout("The upstream fell silent within the response"),
-        Cut::KeyEnded => ApiError::authentication("Invalid Key: the key has been revoked"),
-        Cut::Draining => ApiError::overloaded("This node stops; send the request again"),
+        let ended = (self.answer.as_ref()).is_none_or(Body::is_end_stream);
+        ended && matches!(self.last, Last::Nothing)
     }
 }
 
@@ -298,75 +402,5 @@ impl Body for ResponseBody {
                 _ => SizeHint::default(),
             },
         }
-    }
-}
-
-/// How long the upstream has been waited for. The timer is set once and looks again when it
-/// fires, so a chunk costs one reading of the clock.
-struct Silence {
-    limit: Duration,
-    /// Since when; `None` while the client is waited for.
-    since: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl Silence {
-    fn new(limit: Duration) -> Self {
-        Self {
-            limit,
-            since: None,
-            timer: None,
-        }
-    }
-
-    fn broken(&mut self) {
-        self.since = None;
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let (None, Some(timer)) = (self.since, &self.timer) {
-            let now = Instant::now();
-            self.since = Some(now);
-            if now < timer.deadline() {
-                // It is set, and has this task's waker.
-                return Poll::Pending;
-            }
-        }
-        let deadline = *self.since.get_or_insert_with(Instant::now) + self.limit;
-        let timer = (self.timer).get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        loop {
-            ready!(timer.as_mut().poll(cx));
-            if timer.deadline() >= deadline {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(deadline);
-        }
-    }
-}
-
-/// What is to be counted when the response is over.
-struct Account {
-    metrics: Arc<Metrics>,
-    bytes: u64,
-    /// `None`: it is dropped before its end because the client left.
-    end: Option<StreamEnd>,
-}
-
-impl Account {
-    fn count(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-        if self.bytes >= COUNT_EVERY_BYTES {
-            self.metrics.relayed_bytes.add((), self.bytes);
-            self.bytes = 0;
-        }
-    }
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        self.metrics.relayed_bytes.add((), self.bytes);
-        self.metrics.open_streams.dec();
-        let end = self.end.unwrap_or(StreamEnd::ClientLeft);
-        self.metrics.streams.one(end);
     }
 }

@@ -80,6 +80,8 @@ pub struct Metrics {
     pub open_streams: Gauge,
     /// Response body bytes handed to clients.
     pub relayed_bytes: Counters<()>,
+    /// Events of streams that were too long to be read along; they were passed on.
+    pub unread_events: Counters<()>,
     /// Upstream connections, by what happened to them.
     pub upstream_connections: Counters<UpstreamConnection>,
     /// Idle upstream connections kept now.
@@ -163,6 +165,7 @@ impl Metrics {
             streams: Counters::default(),
             open_streams: Gauge::default(),
             relayed_bytes: Counters::default(),
+            unread_events: Counters::default(),
             upstream_connections: Counters::default(),
             idle_upstream_connections: Gauge::default(),
             certificate_not_after_s: Gauge::default(),
@@ -287,6 +290,11 @@ impl Metrics {
             "relayed_bytes",
             "Response body bytes handed to clients",
             self.relayed_bytes.clone(),
+        );
+        r.register(
+            "stream_unread_events",
+            "Events that were too long to be read along",
+            self.unread_events.clone(),
         );
         r.register(
             "upstream_connections",

@@ -183,8 +183,14 @@ label! {
         ClientLeftBeforeHead "client_left_before_head",
         /// The client left or cancelled within the response.
         ClientLeft "client_left",
-        /// The upstream broke off within the response.
+        /// The upstream said within an event stream that it failed.
+        UpstreamError "upstream_error",
+        /// The upstream's response was no HTTP any more.
         UpstreamBroke "upstream_broke",
+        /// The upstream reset its connection within the response.
+        UpstreamReset "upstream_reset",
+        /// The upstream's response ended before it was whole.
+        UpstreamTruncated "upstream_truncated",
         /// The upstream fell silent within the response.
         UpstreamSilent "upstream_silent",
         /// The connection's key was revoked or removed.

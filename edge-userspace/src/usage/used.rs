@@ -43,7 +43,11 @@ impl By {
         match end {
             _ if observed.is_error && !observed.is_finished => Self::Upstream,
             StreamEnd::Complete => Self::Itself,
-            StreamEnd::UpstreamBroke | StreamEnd::UpstreamSilent => Self::Upstream,
+            StreamEnd::UpstreamError
+            | StreamEnd::UpstreamBroke
+            | StreamEnd::UpstreamReset
+            | StreamEnd::UpstreamTruncated
+            | StreamEnd::UpstreamSilent => Self::Upstream,
             StreamEnd::ClientLeftBeforeHead
             | StreamEnd::ClientLeft
             | StreamEnd::KeyEnded

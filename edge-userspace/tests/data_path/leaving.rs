@@ -1,13 +1,15 @@
 //! Clients that leave: the upstream is told, in whatever phase it happens.
 
 use crate::client::{Ask, Http, pieces};
-use crate::world::{ALICE, Wishes, World, token, until};
+use crate::upstream::{read_request, scripted};
+use crate::world::{ALICE, Wishes, World, soon, token, until};
 use bytes::Bytes;
 use edge_userspace::telemetry::StreamEnd;
 use http_body_util::BodyExt as _;
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
@@ -169,5 +171,128 @@ async fn a_client_that_reads_nothing_holds_the_upstream_back() {
             body.len()
         );
         assert!(body.ends_with(b"data: {\"type\":\"message_stop\"}\n\n"));
+    }
+}
+
+/// How far an answer has come when its client leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    BeforeHead,
+    BeforeFirstEvent,
+    InTheMiddle,
+    /// All of it has come but the end of the body.
+    AfterLastEvent,
+}
+
+/// What an upstream has said in that phase, before it stops.
+fn said(phase: Phase, is_stream: bool) -> Vec<u8> {
+    let parts: [&str; 2] = if is_stream {
+        [
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n",
+            "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+        ]
+    } else {
+        [
+            "{\"type\":\"message\",\"content\":[],",
+            "\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}",
+        ]
+    };
+    let kind = if is_stream {
+        "text/event-stream"
+    } else {
+        "application/json"
+    };
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
+    let chunk = |part: &str| format!("{:x}\r\n{part}\r\n", part.len());
+    let count = match phase {
+        Phase::BeforeHead => return Vec::new(),
+        Phase::BeforeFirstEvent => 0,
+        Phase::InTheMiddle => 1,
+        Phase::AfterLastEvent => 2,
+    };
+    let chunks: String = parts.iter().take(count).map(|part| chunk(part)).collect();
+    (head + &chunks).into_bytes()
+}
+
+/// In every phase, of whole answers and of streams, over both HTTPs: the upstream sees it. What
+/// was reserved comes back, as the end of each world checks.
+#[tokio::test]
+async fn in_every_phase_the_upstream_sees_it() {
+    let phases = [
+        Phase::BeforeHead,
+        Phase::BeforeFirstEvent,
+        Phase::InTheMiddle,
+        Phase::AfterLastEvent,
+    ];
+    for (phase, is_stream) in phases
+        .into_iter()
+        .flat_map(|phase| [(phase, false), (phase, true)])
+    {
+        let (asked, mut asks) = tokio::sync::mpsc::channel(8);
+        let (left, mut leaves) = tokio::sync::mpsc::channel(8);
+        let upstream = scripted(move |_, mut tcp| {
+            let (asked, left) = (asked.clone(), left.clone());
+            async move {
+                if read_request(&mut tcp).await.is_none() {
+                    return;
+                }
+                tcp.write_all(&said(phase, is_stream)).await.unwrap();
+                asked.send(()).await.unwrap();
+                // Ready when the other side closes or resets.
+                let mut byte = [0];
+                let _ = tcp.read(&mut byte).await;
+                left.send(Instant::now()).await.unwrap();
+            }
+        })
+        .await;
+        let world = World::with(Wishes {
+            upstream: Some(upstream),
+            ..Wishes::default()
+        });
+        for (http, leave) in WAYS {
+            let what = format!("{phase:?}, stream {is_stream}, {http:?}, {leave:?}");
+            let mut client = world.connect(http, Some(token(ALICE))).await;
+            let ask = if is_stream {
+                Ask::stream(ALICE, 1)
+            } else {
+                Ask::message(ALICE)
+            };
+            let answer = tokio::spawn(client.begin(ask));
+            soon(&what, asks.recv()).await.unwrap();
+            let at = if phase == Phase::BeforeHead {
+                let at = Instant::now();
+                match leave {
+                    Leave::Connection => client.vanish(),
+                    Leave::Stream => answer.abort(),
+                }
+                at
+            } else {
+                let mut body = soon(&what, answer).await.unwrap().unwrap().into_body();
+                let expected =
+                    said(phase, is_stream).len() - said(Phase::BeforeFirstEvent, is_stream).len();
+                let mut got = 0;
+                while expected > 0 && got + 16 < expected {
+                    let frame = soon(&what, body.frame()).await.unwrap().unwrap();
+                    // Chunked framing is a few bytes more.
+                    got += frame.into_data().unwrap().len();
+                }
+                let at = Instant::now();
+                match leave {
+                    Leave::Connection => client.vanish(),
+                    Leave::Stream => drop(body),
+                }
+                at
+            };
+            let seen = soon(&what, leaves.recv()).await.unwrap();
+            println!("{what}: seen after {:?}", seen.duration_since(at));
+        }
+        let end = if phase == Phase::BeforeHead {
+            StreamEnd::ClientLeftBeforeHead
+        } else {
+            StreamEnd::ClientLeft
+        };
+        let left = || world.metrics.streams.get(end);
+        until("the edge's account", || left() == WAYS.len() as u64).await;
     }
 }

@@ -341,8 +341,8 @@ async fn an_upstream_that_breaks_off_ends_a_stream_properly_and_never_a_whole_an
         let answer = client.ask(broken(Ask::message(ALICE), "close-mid-stream"));
         assert!(answer.await.is_err(), "{http:?}: half an answer");
     }
-    let broke = world.metrics.streams.get(StreamEnd::UpstreamBroke);
-    assert_eq!(broke, 6);
+    let truncated = world.metrics.streams.get(StreamEnd::UpstreamTruncated);
+    assert_eq!(truncated, 6);
 }
 
 #[tokio::test]

@@ -339,6 +339,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
         api: config::Api {
             versions: vec!["2023-06-01".to_owned()],
             max_body_bytes: 32 << 20,
+            ping_after: Duration::from_secs(15),
             node: "node-test".to_owned(),
             url: None,
             zone: None,

@@ -13,7 +13,7 @@ const SHORT_WORDS: usize = 8;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Follows one string at a time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Strings {
     is_key: bool,
     bytes: usize,

@@ -1,7 +1,7 @@
 //! Whether a text is UTF-8, chunk by chunk.
 
 /// What the last chunk left of a character that is not whole yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Utf8 {
     begun: [u8; 4],
     length: usize,

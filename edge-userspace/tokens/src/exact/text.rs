@@ -58,6 +58,13 @@ impl Text {
         self.open.tokens
     }
 
+    /// The tokens of what has arrived, as if the text ended here; but for a character whose end
+    /// has not arrived, and for what a long piece comes to.
+    #[must_use]
+    pub fn so_far(&self, counter: &mut Counter) -> u64 {
+        self.open.tokens + counter.count_normal(&self.open.carry)
+    }
+
     /// Bytes that wait.
     #[cfg(test)]
     pub(super) fn open_bytes(&self) -> usize {

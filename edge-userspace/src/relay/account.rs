@@ -1,0 +1,66 @@
+//! What is to be counted of a response, and settled when it is over: on whatever way that is.
+
+use super::side::Side;
+use crate::telemetry::{Metrics, StreamEnd};
+use crate::usage::{Observed, Settlement};
+use std::sync::Arc;
+
+/// Bytes are counted in the metrics at least this often.
+const COUNT_EVERY_BYTES: u64 = 1 << 20;
+
+/// One response's.
+pub(super) struct Account {
+    metrics: Arc<Metrics>,
+    bytes: u64,
+    /// Reads along, where there is something to be read.
+    pub(super) side: Option<Box<Side>>,
+    /// `None`: settled.
+    pub(super) settlement: Option<Settlement>,
+}
+
+impl Account {
+    pub(super) fn new(metrics: Arc<Metrics>, side: Option<Side>, settlement: Settlement) -> Self {
+        metrics.open_streams.inc();
+        Self {
+            metrics,
+            bytes: 0,
+            side: side.map(Box::new),
+            settlement: Some(settlement),
+        }
+    }
+
+    /// So many bytes go to the client.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        if self.bytes >= COUNT_EVERY_BYTES {
+            self.metrics.relayed_bytes.add((), self.bytes);
+            self.bytes = 0;
+        }
+    }
+
+    /// The response is over; the first end is the one that counts.
+    pub(super) fn end(&mut self, end: StreamEnd) {
+        let Some(settlement) = self.settlement.take() else {
+            return;
+        };
+        match &mut self.side {
+            Some(side) => {
+                side.count();
+                settlement.end(end, side.observed());
+                let unread = side.unread_events();
+                self.metrics.unread_events.add((), unread);
+            }
+            None => settlement.end(end, &Observed::default()),
+        }
+        self.metrics.streams.one(end);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // Dropped before its end, it is the client that left.
+        self.end(StreamEnd::ClientLeft);
+        self.metrics.relayed_bytes.add((), self.bytes);
+        self.metrics.open_streams.dec();
+    }
+}

@@ -1,0 +1,410 @@
+//! Reads along while an answer is relayed: what it says of usage and errors, how much text it
+//! has, and how that begins.
+//!
+//! Down: [`lines`] finds the events of a stream, [`event`] reads the JSON of each (or the one
+//! that a whole answer is), [`place`] and [`usage`] know the two APIs' tables, [`memo`] saves
+//! the reading of what all events have alike. Nothing of the answer is kept, and whatever it
+//! says, none of it is changed or held up. Not here: the bytes' way ([`super::response`]),
+//! and what usage costs whom ([`crate::usage`]).
+
+mod event;
+mod lines;
+mod memo;
+mod opening;
+mod place;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+pub use opening::Opening;
+
+use crate::prompt::json::Reader;
+use crate::prompt::{Learn, Output};
+use crate::usage::Observed;
+use event::{Event, Hear, Reading, Said};
+use lines::{Lines, Piece};
+use memo::Memo;
+use opening::Beginning;
+
+/// Of an event with more data than this the rest is not read.
+const MAX_EVENT_BYTES: usize = 1 << 20;
+/// Longest name of an event that matters, and a little more.
+const NAME_BYTES: usize = 24;
+/// The text is counted anew when so much more of it has come.
+const COUNT_EVERY_BYTES: u64 = 64;
+
+/// Reads one answer.
+#[derive(Debug)]
+pub struct Side {
+    observed: Observed,
+    form: Form,
+    text: TextSide,
+    reader: Reader,
+    event: Event,
+    /// Until the prompt's tokens are known.
+    learn: Option<Learn>,
+    /// Each event's end asks for the number of tokens.
+    counts_each: bool,
+    unread_events: u64,
+}
+
+/// Who hears the answer's text.
+#[derive(Debug)]
+struct TextSide {
+    output: Output,
+    /// The block or choice whose text came last.
+    index: Option<u64>,
+    /// Not all of it was counted as it was written.
+    is_approximate: bool,
+    beginning: Option<Beginning>,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// One JSON text.
+    Whole,
+    Events(Box<Events>),
+}
+
+#[derive(Debug, Default)]
+struct Events {
+    lines: Lines,
+    memo: Memo,
+    /// The event's name; of a longer one than matters, its beginning.
+    name: [u8; NAME_BYTES],
+    name_length: usize,
+    /// Of the event's data so far.
+    data_bytes: usize,
+    /// As much of `[DONE]` as the data is so far; none when it is something else.
+    done: Option<usize>,
+    /// `message_start` came: the stream is of the Messages API, and has a last event.
+    has_start: bool,
+    has_last: bool,
+    is_recalled: bool,
+}
+
+/// An event of a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// A piece of a content block was in it: of the block with that index.
+    pub delta_of: Option<u64>,
+    /// Figures of [`Side::observed`] have changed.
+    pub has_changed: bool,
+}
+
+const DONE: &[u8] = b"[DONE]";
+
+impl Side {
+    /// For a body that is JSON, or an event stream of JSON. `output` counts its text; `learn`
+    /// and `opening` are told what they want to know.
+    #[must_use]
+    pub fn new(
+        is_event_stream: bool,
+        output: Output,
+        learn: Option<Learn>,
+        opening: Option<Opening>,
+    ) -> Self {
+        let form = if is_event_stream {
+            Form::Events(Box::default())
+        } else {
+            Form::Whole
+        };
+        Self {
+            observed: Observed {
+                relayed_exact: output.is_exact(),
+                ..Observed::default()
+            },
+            form,
+            text: TextSide {
+                output,
+                index: None,
+                is_approximate: false,
+                beginning: opening.map(Beginning::new),
+            },
+            reader: Reader::new(),
+            event: Event::default(),
+            learn,
+            counts_each: false,
+            unread_events: 0,
+        }
+    }
+
+    /// Counts the text at each event's end, not only now and then.
+    #[must_use]
+    pub fn counting_each(mut self) -> Self {
+        self.counts_each = true;
+        self
+    }
+
+    /// What has been seen so far.
+    #[must_use]
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// Events that were too long to be read to their end.
+    #[must_use]
+    pub fn unread_events(&self) -> u64 {
+        self.unread_events
+    }
+
+    /// Whether this is a stream whose last event has not come, although it must.
+    #[must_use]
+    pub fn lacks_last_event(&self) -> bool {
+        match &self.form {
+            Form::Whole => false,
+            Form::Events(events) => events.has_start && !events.has_last && !self.observed.is_error,
+        }
+    }
+
+    /// Reads on: to the end of the next event in `bytes`, or to their end. How many bytes
+    /// that is, and the event, if one has ended.
+    pub fn read(&mut self, bytes: &[u8]) -> (usize, Option<Ended>) {
+        let mut form = std::mem::replace(&mut self.form, Form::Whole);
+        let read = match &mut form {
+            Form::Whole => {
+                self.read_whole(bytes);
+                (bytes.len(), None)
+            }
+            Form::Events(events) => self.read_event(events, bytes),
+        };
+        self.form = form;
+        read
+    }
+
+    /// The response came to its end.
+    pub fn end(&mut self) {
+        self.flush();
+        if let Form::Whole = self.form {
+            let mut reading = Reading {
+                event: &mut self.event,
+                hear: &mut self.text,
+            };
+            let is_whole = self.reader.finish(&mut reading).is_ok();
+            self.take_usage();
+            self.observed.is_error |= self.event.is_error || self.event.kind() == b"error";
+            self.observed.is_finished |= is_whole && self.event.said().is_said();
+        }
+        if self.observed.is_error {
+            self.text.forget_beginning();
+        }
+        if let Some(beginning) = &mut self.text.beginning {
+            beginning.end();
+            beginning.tell();
+        }
+        self.count();
+    }
+
+    /// Counts what has come of the text, the part of an event included whose end has not: to
+    /// be called before [`Side::observed`] is used for the last time.
+    pub fn count(&mut self) {
+        self.flush();
+        self.observed.relayed_output = self.text.output.tokens();
+        self.observed.relayed_exact = self.text.output.is_exact() && !self.text.is_approximate;
+    }
+
+    /// Hears what the reader has and keeps of an open text.
+    fn flush(&mut self) {
+        self.reader.flush(&mut Reading {
+            event: &mut self.event,
+            hear: &mut self.text,
+        });
+    }
+
+    fn read_whole(&mut self, bytes: &[u8]) {
+        let mut reading = Reading {
+            event: &mut self.event,
+            hear: &mut self.text,
+        };
+        // What is no JSON is passed on all the same.
+        let _ = self.reader.push(bytes, &mut reading);
+        self.take_usage();
+        self.observed.is_error |= self.event.is_error;
+        self.tell_beginning();
+    }
+
+    fn read_event(&mut self, events: &mut Events, bytes: &[u8]) -> (usize, Option<Ended>) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let (taken, piece) = events.lines.next(&bytes[at..]);
+            at += taken;
+            match piece {
+                Piece::Other => {}
+                Piece::DataBegins(false) => {
+                    (self.reader, self.event) = (Reader::new(), Event::default());
+                    events.data_bytes = 0;
+                    events.done = Some(0);
+                    events.is_recalled = false;
+                }
+                Piece::DataBegins(true) => self.data(events, b"\n"),
+                Piece::Data(data) => self.data(events, data),
+                Piece::NameBegins => events.name_length = 0,
+                Piece::Name(name) => events.push_name(name),
+                Piece::Ends(counts) => {
+                    let ended = self.end_event(events, counts);
+                    events.name_length = 0;
+                    if let Some(beginning) = &mut self.text.beginning {
+                        beginning.pass(at);
+                    }
+                    self.tell_beginning();
+                    return (at, ended);
+                }
+            }
+        }
+        if let Some(beginning) = &mut self.text.beginning {
+            beginning.pass(at);
+        }
+        self.tell_beginning();
+        (at, None)
+    }
+
+    fn data(&mut self, events: &mut Events, data: &[u8]) {
+        let is_first = events.data_bytes == 0;
+        // Cut off at the same byte, whatever pieces it comes in.
+        let room = MAX_EVENT_BYTES.saturating_sub(events.data_bytes);
+        events.data_bytes = events.data_bytes.saturating_add(data.len());
+        let data = &data[..data.len().min(room)];
+        events.done = events
+            .done
+            .filter(|seen| DONE.get(*seen..seen + data.len()) == Some(data));
+        if let Some(seen) = &mut events.done {
+            *seen += data.len();
+        }
+        let mut rest = data;
+        if is_first && let Some((reader, event, length)) = events.memo.recall(data) {
+            (self.reader, self.event) = (reader, event);
+            events.is_recalled = true;
+            rest = &data[length..];
+        }
+        let mut reading = Reading {
+            event: &mut self.event,
+            hear: &mut self.text,
+        };
+        // An event that is no JSON has nothing to say, `[DONE]` for one.
+        let read = self.reader.push(rest, &mut reading);
+        if read.is_ok() && is_first && self.event.has_text && !events.is_recalled {
+            events.memo.learn(data);
+        }
+    }
+
+    /// The blank line; what that event was, if it was one.
+    fn end_event(&mut self, events: &mut Events, counts: bool) -> Option<Ended> {
+        if !counts {
+            return None;
+        }
+        self.observed.events += 1;
+        let is_read = events.data_bytes <= MAX_EVENT_BYTES;
+        self.unread_events += u64::from(!is_read);
+        let mut reading = Reading {
+            event: &mut self.event,
+            hear: &mut self.text,
+        };
+        // Of a text whose end is missing as well, all that came has gone to the client.
+        self.reader.flush(&mut reading);
+        let is_whole = is_read && self.reader.finish(&mut reading).is_ok();
+        let before = self.observed;
+        if is_whole {
+            self.take_usage();
+            self.observed.is_error |= self.event.is_error;
+        }
+        let kind = if is_whole { self.event.kind() } else { b"" };
+        let name = events.name;
+        let name = name.get(..events.name_length).unwrap_or_default();
+        let said = |what: &[u8]| kind == what || name == what;
+        self.observed.is_error |= said(b"error");
+        events.has_start |= said(b"message_start");
+        let is_last = said(b"message_stop") || events.done == Some(DONE.len());
+        events.has_last |= is_last;
+        self.observed.is_finished |= is_last;
+        if self.observed.is_error {
+            self.text.forget_beginning();
+        }
+        let delta_of = (is_whole && kind == b"content_block_delta" && self.event.has_text)
+            .then(|| self.event.index().unwrap_or(0));
+        if self.text.output.new_bytes() >= COUNT_EVERY_BYTES
+            || (self.counts_each && delta_of.is_some())
+        {
+            self.count();
+        }
+        let changed = |of: fn(&Observed) -> Option<u64>| of(&before) != of(&self.observed);
+        Some(Ended {
+            delta_of,
+            has_changed: changed(|observed| observed.input)
+                || changed(|observed| observed.cache_read)
+                || changed(|observed| observed.cache_written)
+                || changed(|observed| observed.output)
+                || before.relayed_output != self.observed.relayed_output
+                || before.is_finished != self.observed.is_finished,
+        })
+    }
+
+    fn take_usage(&mut self) {
+        let usage = self.event.said();
+        if !usage.is_said() {
+            return;
+        }
+        usage.tell(&mut self.observed);
+        if let Some(tokens) = self.observed.prompt()
+            && let Some(learn) = self.learn.take()
+        {
+            learn.observe(tokens);
+        }
+    }
+
+    fn tell_beginning(&mut self) {
+        let told = (self.text.beginning.as_mut()).is_some_and(Beginning::tell);
+        if told {
+            self.text.beginning = None;
+        }
+    }
+}
+
+impl Events {
+    fn push_name(&mut self, piece: &[u8]) {
+        let from = self.name_length.min(NAME_BYTES);
+        let taken = piece.len().min(NAME_BYTES - from);
+        self.name[from..from + taken].copy_from_slice(&piece[..taken]);
+        self.name_length += piece.len();
+    }
+}
+
+impl TextSide {
+    fn forget_beginning(&mut self) {
+        if let Some(beginning) = &mut self.beginning {
+            beginning.forget();
+        }
+    }
+}
+
+impl Hear for TextSide {
+    fn begin_block(&mut self) {
+        self.output.end_block();
+        if let Some(beginning) = &mut self.beginning {
+            beginning.end_block();
+        }
+    }
+
+    fn text(&mut self, said: Said, piece: &[u8]) {
+        if said.index != self.index {
+            if self.index.is_some() {
+                self.output.end_block();
+            }
+            // Choices that alternate are counted piece by piece.
+            self.is_approximate |= said.index < self.index;
+            self.index = said.index;
+        }
+        self.is_approximate |= said.is_input;
+        self.output.push(piece);
+        if said.is_shown
+            && let Some(beginning) = &mut self.beginning
+        {
+            beginning.push(piece);
+        }
+    }
+
+    fn end_blocks(&mut self) {
+        if let Some(beginning) = &mut self.beginning {
+            beginning.end();
+        }
+    }
+}
