@@ -79,6 +79,9 @@ fn as_text<S: serde::Serializer>(id: &KeyId, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(id)
 }
 
+// As docs/usage.md says: there may be a million of them.
+const _: () = assert!(size_of::<Account>() <= 256);
+
 impl Account {
     pub(super) fn new(id: KeyId) -> Self {
         Self {

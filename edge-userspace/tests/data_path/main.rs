@@ -29,5 +29,6 @@ mod streams;
 mod surface;
 mod upstream;
 mod upstreams;
+mod usage;
 mod wire;
 mod world;
