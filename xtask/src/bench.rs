@@ -44,6 +44,12 @@ const BENCHES: &[About] = &[
         needs: "cargo xtask setup --references for other tokenizers and the texts; what is not there is skipped by name",
     },
     About {
+        name: "usage",
+        measures: "what the ledger of keys' usage takes of a request and of an event",
+        takes: "some seconds",
+        needs: "nothing",
+    },
+    About {
         name: "xdp",
         measures: "the XDP programs: nanoseconds a packet, and what the verifier counts",
         takes: "a minute",
