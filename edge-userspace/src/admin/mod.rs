@@ -22,6 +22,7 @@ use crate::telemetry::{self, Metrics};
 use crate::upstream::Upstreams;
 use crate::usage::{Keep, Ledger};
 use bytes::Bytes;
+use edge_common::token::KeyId;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -193,10 +194,13 @@ fn answer(view: &View, method: &Method, path: &str) -> Response<Full<Bytes>> {
         ),
         "/status" => json(serde_json::to_string_pretty(&Status::of(view))),
         "/usage" => json(usage::all(view)),
-        _ => text(
-            StatusCode::NOT_FOUND,
-            "there are /metrics, /livez, /readyz, /status and /usage\n",
-        ),
+        path => match path.strip_prefix("/usage/").and_then(KeyId::from_hex) {
+            Some(id) => json(usage::one(view, id)),
+            None => text(
+                StatusCode::NOT_FOUND,
+                "there are /metrics, /livez, /readyz, /status, /usage and /usage/KEY_ID\n",
+            ),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 use super::View;
 use crate::telemetry::{QuotaLimit, Series as _, UsedTokens};
 use crate::usage::{self, KeepStatus, KeyUsage};
+use edge_common::token::KeyId;
 use serde::Serialize;
 
 /// Keys that `/status` names: those that used most today.
@@ -29,10 +30,6 @@ pub struct Usage {
 impl Usage {
     pub(super) fn of(view: &View) -> Self {
         let metrics = &view.metrics;
-        let mut keys = view.ledger.usages();
-        keys.retain(|key| key.tokens_today > 0);
-        keys.sort_unstable_by_key(|key| (std::cmp::Reverse(key.tokens_today), key.key_id.0));
-        keys.truncate(MOST_SHOWN);
         Self {
             ledger: view.ledger.status(),
             used_tokens: UsedTokens::all()
@@ -42,10 +39,15 @@ impl Usage {
                 .map(|limit| (limit.name(), metrics.quota_refusals.get(limit)))
                 .collect(),
             bursts: metrics.usage_bursts.get(()),
-            most_today: keys,
+            most_today: view.ledger.most_today(MOST_SHOWN),
             kept: view.usage_file.as_ref().map(|file| file.status()),
         }
     }
+}
+
+/// The entry of one key, `null` when it has none: `/usage/KEY_ID`.
+pub(super) fn one(view: &View, id: KeyId) -> serde_json::Result<String> {
+    serde_json::to_string(&view.ledger.usage(id))
 }
 
 /// One entry a key, by id: `/usage`.

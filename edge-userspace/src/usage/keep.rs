@@ -91,7 +91,7 @@ impl Keep {
         if changes == self.state().written {
             return Ok(());
         }
-        let outcome = snapshot::write(&self.file, &self.ledger.saved());
+        let outcome = snapshot::write(&self.file, self.ledger.saved());
         let mut state = self.state();
         match &outcome {
             Ok(()) => {

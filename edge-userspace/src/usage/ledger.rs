@@ -13,6 +13,7 @@ use crate::telemetry::{Metrics, QuotaLimit, UsedTokens};
 use arc_swap::ArcSwap;
 use edge_common::token::KeyId;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -190,22 +191,34 @@ impl Ledger {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// What is to be kept over a restart.
+    /// The keys that used most tokens today, at most so many of them.
     #[must_use]
-    pub fn saved(&self) -> Vec<Saved> {
+    pub fn most_today(&self, most: usize) -> Vec<KeyUsage> {
         let now = self.now();
-        let mut saved = Vec::new();
+        let mut keys: Vec<KeyUsage> = Vec::new();
         for shard in &self.shards {
-            saved.extend(lock(shard).values().map(|account| {
-                Saved {
-                    usage: account.usage(now),
-                    day: day::number(now.unix_s),
-                    debts_ns: [&account.requests, &account.input, &account.output]
-                        .map(|bucket| bucket.debt_ns(now.monotonic_ns)),
-                }
-            }));
+            let usages = lock(shard);
+            let usages = usages.values().map(|account| account.usage(now));
+            keys.extend(usages.filter(|usage| usage.tokens_today > 0));
+            keys.sort_unstable_by_key(|key| (Reverse(key.tokens_today), key.key_id.0));
+            keys.truncate(most);
         }
-        saved
+        keys
+    }
+
+    /// What is to be kept over a restart, a part of the keys at a time.
+    pub fn saved(&self) -> impl Iterator<Item = Saved> {
+        let now = self.now();
+        let saved = move |account: &Arc<Account>| Saved {
+            usage: account.usage(now),
+            day: day::number(now.unix_s),
+            debts_ns: [&account.requests, &account.input, &account.output]
+                .map(|bucket| bucket.debt_ns(now.monotonic_ns)),
+        };
+        let of_shard = move |shard: &Mutex<IdMap<Arc<Account>>>| {
+            lock(shard).values().map(saved).collect::<Vec<_>>()
+        };
+        self.shards.iter().flat_map(of_shard)
     }
 
     /// Begins with what was kept `age_ns` ago. Keys that are gone meanwhile are left out.

@@ -1,4 +1,5 @@
-//! The file that keeps the ledger over a restart: a line of what it is, then one a key.
+//! The file that keeps the ledger over a restart: a line of what it is, one a key, and one
+//! that says how many those are.
 //!
 //! Replaced whole, so whoever reads it has the old or the new one.
 
@@ -67,6 +68,12 @@ struct Header {
     edge_usage: u32,
     /// Unix time, milliseconds.
     written_at_ms: u64,
+}
+
+/// The last line.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct End {
     keys: u64,
 }
 
@@ -107,17 +114,28 @@ pub fn read(path: &Path) -> Result<(Vec<Saved>, Duration), Error> {
         return Err(wrong(1, "it is of another version"));
     }
     let mut saved = Vec::new();
+    let mut end = None;
     loop {
         let number = lines.number + 1;
         let Some(text) = lines.next().map_err(io)? else {
             break;
         };
+        if end.is_some() {
+            return Err(wrong(number, "something stands behind its end"));
+        }
+        if let Ok(End { keys }) = serde_json::from_slice(text) {
+            end = Some(keys);
+            continue;
+        }
         let line: Line<'_> =
             serde_json::from_slice(text).map_err(|error| wrong(number, &error.to_string()))?;
         saved.push(Saved::of(line).ok_or_else(|| wrong(number, "no key id stands there"))?);
     }
-    if saved.len() as u64 != header.keys {
-        return Err(wrong(lines.number, "it has not as many keys as it says"));
+    if end != Some(saved.len() as u64) {
+        return Err(wrong(
+            lines.number,
+            "it has not as many keys as its end says",
+        ));
     }
     let age_ms = unix_ms().saturating_sub(header.written_at_ms);
     Ok((saved, Duration::from_millis(age_ms)))
@@ -127,21 +145,24 @@ pub fn read(path: &Path) -> Result<(Vec<Saved>, Duration), Error> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn write(path: &Path, saved: &[Saved]) -> Result<(), Error> {
+pub fn write(path: &Path, saved: impl Iterator<Item = Saved>) -> Result<(), Error> {
     let header = Header {
         edge_usage: VERSION,
         written_at_ms: unix_ms(),
-        keys: saved.len() as u64,
     };
-    let replace = || {
+    let replace = move || {
         let file = tempfile::NamedTempFile::new_in(directory(path))?;
         let mut out = BufWriter::new(file);
         serde_json::to_writer(&mut out, &header)?;
+        let mut keys = 0;
         for entry in saved {
+            keys += 1;
             out.write_all(b"\n")?;
             let id = entry.usage.key_id.to_string();
             serde_json::to_writer(&mut out, &entry.line(&id))?;
         }
+        out.write_all(b"\n")?;
+        serde_json::to_writer(&mut out, &End { keys })?;
         out.write_all(b"\n")?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;

@@ -503,11 +503,11 @@ fn what_is_saved_is_there_again() {
     );
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("usage");
-    let mut saved = books.ledger.saved();
+    let mut saved: Vec<_> = books.ledger.saved().collect();
     assert_eq!(saved.len(), 1);
     assert_eq!(saved[0].debts_ns, [6_000_000_000, 6_600_000_000, 0]);
     saved[0].debts_ns = [6_000_000_000, 30_000_000_000, 0];
-    super::snapshot::write(&file, &saved).unwrap();
+    super::snapshot::write(&file, saved.iter().copied()).unwrap();
     let (read, age) = super::snapshot::read(&file).unwrap();
     assert_eq!(read, saved);
     let other = Books::new(quotas);
@@ -543,9 +543,10 @@ fn a_damaged_file_is_no_usage_and_is_kept_aside() {
     assert!(matches!(read(&nowhere), Err(Error::Io { .. })));
     let books = Books::new(Quotas::default());
     run(books.begin(), Phase::Sent, Way::Dropped, 0);
-    write(&file, &books.ledger.saved()).unwrap();
+    write(&file, books.ledger.saved()).unwrap();
     let good = std::fs::read(&file).unwrap();
     // Cut anywhere, also between lines; only its last newline may go.
+    assert!(good.ends_with(b"\n{\"keys\":1}\n"));
     for length in 0..good.len() - 1 {
         std::fs::write(&file, &good[..length]).unwrap();
         let error = read(&file).unwrap_err();

@@ -30,6 +30,10 @@ fn what_keys_used_outlives_a_restart_and_a_damaged_file_is_said() {
     assert_eq!(told[0]["key_id"], key.id.as_str());
     assert_eq!(told[0]["requests"], 1);
     assert!(ask_once(&daemon).starts_with("HTTP/1.1 200"));
+    let (status, one) = daemon.admin(&format!("/usage/{}", key.id));
+    assert_eq!(status, 200);
+    assert!(one.contains("\"requests\":"), "{one}");
+    assert_eq!(daemon.admin("/usage/nobody").0, 404);
     // After a kill what was written last.
     daemon.wait_for_status(|status| {
         let usage = &status["usage"];
