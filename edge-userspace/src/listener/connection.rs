@@ -285,8 +285,18 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
         drive(connection, close, &session, metrics).await
     };
     if let Err(error) = ended {
+        if is_the_clients_fault(&error) {
+            metrics.connection_ends.one(ConnectionEnd::Protocol);
+        }
         tracing::debug!(peer = %session.identity().peer, %error, "the connection broke");
     }
+}
+
+/// Whether the connection was ended because its client broke the protocol, and not because it
+/// left.
+fn is_the_clients_fault(error: &hyper::Error) -> bool {
+    let h2 = std::error::Error::source(error).and_then(|source| source.downcast_ref::<h2::Error>());
+    error.is_parse() || h2.is_some_and(|h2| h2.is_go_away() && h2.is_library())
 }
 
 /// Runs a connection to its end, and brings the end about when the session's state says so.

@@ -167,6 +167,8 @@ label! {
         KeyRate "key_rate",
         /// Its key was over a quota, and another node may have room.
         KeyQuota "key_quota",
+        /// Its client did not speak HTTP as the standards have it, or flooded.
+        Protocol "protocol",
         /// Nothing was asked for too long.
         Idle "idle",
         /// The daemon stops.

@@ -19,7 +19,9 @@
 
 use crate::client::{Ask, Http, alpn};
 use crate::framing::{files, split, unescape};
-use crate::world::{ALICE, World, soon, token, until};
+use crate::upstream::scripted;
+use crate::world::{ALICE, Wishes, World, soon, token, until};
+use edge_userspace::telemetry::ConnectionEnd;
 use std::path::Path;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -314,6 +316,8 @@ async fn each_script_of_frames_gets_the_error_that_the_standard_has_for_it() {
             wrong.push(format!("{}: {what}", file.file_stem().unwrap().display()));
         }
     }
+    let broken = world.metrics.connection_ends.get(ConnectionEnd::Protocol);
+    assert!(broken > 20, "{broken} were counted");
     assert!(
         wrong.is_empty(),
         "{} of them:\n{}",
@@ -378,6 +382,8 @@ async fn a_flood_of_resets_ends_the_connection_and_hardly_reaches_the_upstream()
     );
     drop(wire);
     others_are_served(&world).await;
+    let ends = &world.metrics.connection_ends;
+    assert_eq!(ends.get(ConnectionEnd::Protocol), 1);
     let requests = world.model.stats().figures().requests;
     assert!(requests <= 1, "{requests}: bodies never came to their ends");
 }
@@ -465,4 +471,51 @@ async fn a_flood_of_empty_data_takes_a_bounded_room() {
     assert!(room.bytes() <= room.most_bytes() + 64, "{seen:?}");
     drop(wire);
     others_are_served(&world).await;
+}
+
+/// An upstream that takes nothing holds the client up; one that goes on all the same breaks its
+/// window.
+#[tokio::test]
+async fn a_client_that_sends_more_than_its_window_is_cut() {
+    let upstream = scripted(|_, tcp| async move {
+        // Held open, never read.
+        std::future::pending::<()>().await;
+        drop(tcp);
+    });
+    let upstream = upstream.await;
+    let world = World::with(Wishes {
+        upstream: Some(upstream),
+        config: |config| config.api.max_body_bytes = 1 << 30,
+        ..Wishes::default()
+    });
+    let mut wire = Wire::begin(&world).await;
+    let models = ":method=GET :scheme=https :path=/v1/models :authority=edge.test";
+    let head = block(&format!("{models} x-api-key={ALICE}"));
+    let begin = frame(HEADERS, END_HEADERS, 1, &head);
+    wire.tls.write_all(&begin).await.unwrap();
+    let piece = frame(DATA, 0, 1, &[b' '; 16_384]);
+    let sent = flood(&mut wire, 16_384, |_| piece.clone()).await;
+    let seen = observe(&mut wire, "closed").await;
+    let cut = ["rst 1 FLOW_CONTROL_ERROR", "goaway FLOW_CONTROL_ERROR"];
+    assert!(
+        seen.iter().any(|s| cut.contains(&s.as_str())),
+        "{sent}: {seen:?}"
+    );
+}
+
+/// A body in frames of a few bytes, as a client that streams it may send it, is no flood yet.
+#[tokio::test]
+async fn a_body_in_small_frames_is_taken() {
+    let world = World::new();
+    let mut wire = Wire::begin(&world).await;
+    let head = block(&format!("{GOOD} x-api-key={ALICE} x-demo-echo=1"));
+    let mut bytes = frame(HEADERS, END_HEADERS, 1, &head);
+    for _ in 0..2000 {
+        bytes.extend(frame(DATA, 0, 1, b"    "));
+    }
+    bytes.extend(frame(DATA, END_STREAM, 1, b"{}"));
+    bytes.extend(frame(PING, 0, 0, ASK));
+    wire.tls.write_all(&bytes).await.unwrap();
+    let seen = observe(&mut wire, "status 1 200, open").await;
+    assert!(seen.contains(&"status 1 200".to_owned()), "{seen:?}");
 }

@@ -2,6 +2,7 @@
 
 use crate::client::{Hello, alpn};
 use crate::world::{ALICE, World, soon, token};
+use edge_userspace::telemetry::ConnectionEnd;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -224,6 +225,8 @@ async fn each_request_reaches_the_upstream_as_its_file_says_or_not_at_all() {
             wrong.push(format!("{}: {what}", case.name));
         }
     }
+    let broken = world.metrics.connection_ends.get(ConnectionEnd::Protocol);
+    assert!(broken > 20, "{broken} were counted");
     assert!(
         wrong.is_empty(),
         "{} of them:\n{}",
