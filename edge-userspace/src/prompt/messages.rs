@@ -2,8 +2,9 @@
 //!
 //! System (a string or blocks), tools (name, description, schema), and of each message every
 //! content block: text, thinking, calls of tools and their results with what is nested in
-//! them, documents, pictures. What the API does not give to the model (ids, signatures, cache
-//! marks, redacted thinking) does not count.
+//! them (what programs said that the upstream ran, too), documents, pictures. What the API does
+//! not give to the model (ids, signatures, cache marks, redacted thinking) does not count. Block
+//! and field names are those of the official SDK's types, version 1.14.
 
 use super::place::{Meaning, Part, Place, Use};
 
@@ -38,8 +39,10 @@ fn block(part: Part, key: &[u8]) -> Meaning {
     match key {
         b"type" => Meaning::string(Use::BlockType),
         b"text" | b"thinking" | b"name" | b"title" | b"context" => Meaning::text(part),
-        // What a program said that the upstream ran.
-        b"stdout" | b"stderr" => Meaning::text(part),
+        // What a program said that the upstream ran, and why it could not; what an editor changed.
+        b"stdout" | b"stderr" | b"error_message" => Meaning::text(part),
+        b"lines" => Meaning::array(Place::Blocks(part)),
+        b"encrypted_stdout" | b"encrypted_content" => Meaning::string(Use::Encrypted),
         b"input" => Meaning::json(part),
         b"content" => Meaning::content(part),
         // A search result names its source, a picture or document has it.

@@ -66,6 +66,8 @@ pub(super) enum Use {
     SourceType,
     /// What a source holds: base64 or text.
     Data(Part),
+    /// A text that only the upstream can read.
+    Encrypted,
     /// Something that the upstream fetches.
     Elsewhere,
     /// A picture's URL, which may hold the picture itself (RFC 2397).

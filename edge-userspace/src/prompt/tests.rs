@@ -3,6 +3,7 @@
 mod limits;
 mod pictures;
 mod pieces;
+mod results;
 
 use super::*;
 use crate::config::Models;

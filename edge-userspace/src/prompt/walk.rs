@@ -106,6 +106,10 @@ enum Reading {
 #[derive(Default)]
 struct Block {
     is_document: bool,
+    /// What it holds encrypted it also holds as text.
+    is_compaction: bool,
+    /// Characters of base64 that hold text which only the upstream can read.
+    encrypted: u64,
     /// Whether its source is base64.
     source: Option<bool>,
     /// What the source holds, when that came before its type; bytes of the base64.
@@ -266,6 +270,7 @@ impl Walk {
                 self.short.clear();
                 self.data_bytes = 0;
             }
+            Use::Encrypted => self.data_bytes = 0,
             Use::Model => self.model_bytes.clear(),
             Use::BlockType | Use::SourceType | Use::Detail => self.short.clear(),
             Use::Elsewhere | Use::Nothing => {}
@@ -284,6 +289,7 @@ impl Walk {
                 self.tally.push(piece);
             }
             Use::PictureUrl => self.picture_url(piece),
+            Use::Encrypted => self.data_bytes += piece.len() as u64,
             Use::Model => self.model_bytes.push(piece),
             Use::BlockType | Use::SourceType | Use::Detail => self.short.push(piece),
             Use::Elsewhere | Use::Nothing => {}
@@ -307,6 +313,7 @@ impl Walk {
             Use::BlockType => {
                 if let Some(block) = self.blocks.last_mut() {
                     block.is_document = self.short.bytes() == b"document";
+                    block.is_compaction = self.short.bytes() == b"compaction";
                 }
             }
             Use::SourceType => {
@@ -316,6 +323,11 @@ impl Walk {
                     && block.source.replace(is_base64).is_some()
                 {
                     return Err(Duplicate("type"));
+                }
+            }
+            Use::Encrypted => {
+                if let Some(block) = self.blocks.last_mut() {
+                    block.encrypted += self.data_bytes;
                 }
             }
             Use::Elsewhere => {

@@ -1,4 +1,4 @@
-//! Pictures and documents: what is read of them on the way, and what they count.
+//! Pictures, documents, encrypted texts: what is read of them on the way, and what they count.
 
 use super::Walk;
 use crate::prompt::image::{ChatImages, MESSAGES_MOST, Media, Size, messages_tokens};
@@ -13,6 +13,9 @@ impl Walk {
         let Some(block) = self.blocks.pop() else {
             return;
         };
+        if !block.is_compaction {
+            self.add_encrypted(block.encrypted);
+        }
         if block.elsewhere > 0 {
             self.seen.estimated = true;
             let [low, about, high] = if block.is_document {
@@ -56,6 +59,16 @@ impl Walk {
                 self.seen.estimated = true;
                 self.add_picture([1, about, images.most()]);
             }
+        }
+    }
+
+    /// A text of which only the size is known: about four bytes a token, at most a token a
+    /// byte.
+    fn add_encrypted(&mut self, base64_bytes: u64) {
+        let bytes = base64_bytes / 4 * 3;
+        if bytes > 0 {
+            self.seen.estimated = true;
+            self.add_picture([1, bytes.div_ceil(4), bytes]);
         }
     }
 
