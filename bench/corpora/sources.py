@@ -18,7 +18,7 @@ SCRIPTS = {
 # What a category is, and its part of the declared mixture (in thousandths of the tokens).
 # Adversarial texts are in no mixture: they are there to be survived.
 CATEGORIES = {
-    "english": ("English prose: books, manuals, essays, aphorisms", 300),
+    "english": ("English prose: books, manuals, essays, aphorisms", 295),
     "code-python": ("Python source", 80),
     "code-js": ("JavaScript and TypeScript source", 70),
     "code-rust": ("Rust source", 50),
@@ -34,9 +34,10 @@ CATEGORIES = {
     "korean": ("Korean prose", 20),
     "russian": ("Russian prose", 20),
     "arabic": ("Arabic and Persian prose", 10),
-    "hindi": ("Hindi prose", 10),
+    "hindi": ("Hindi manuals and interface texts", 10),
     "thai": ("Thai interface texts", 5),
     "languages": ("the Universal Declaration of Human Rights in 532 languages", 10),
+    "interface": ("a wiki's interface texts in some 350 languages", 5),
     "emoji": ("chat lines with emoji (generated), lists of emoji", 5),
     "base64": ("base64 and PEM of random and of packed bytes (generated)", 5),
     "hex": ("hexadecimal digests, dumps, UUIDs (generated)", 5),
@@ -107,6 +108,13 @@ NPM = [
     ]),
 ]
 
+def interface(*packages):
+    """Packages of which the translations of interface texts are taken, where Hindi and Thai have little else."""
+    locale = "usr/share/locale"
+    return [(name, "free, see the package", [("hindi", f"{locale}/hi/LC_MESSAGES/*.mo", "mo"),
+                                             ("thai", f"{locale}/th/LC_MESSAGES/*.mo", "mo")]) for name in packages]
+
+
 HELP = "usr/share/help"
 HANDBOOK = "usr/share/doc/debian-handbook/html"
 OFFICE = "usr/share/libreoffice/help"
@@ -153,6 +161,12 @@ DEBIAN = [
     ("libreoffice-l10n-ar", "MPL-2.0", [("arabic", "**/*.mo", "mo")]),
     ("libreoffice-l10n-hi", "MPL-2.0", [("hindi", "**/*.mo", "mo")]),
     ("libreoffice-l10n-th", "MPL-2.0", [("thai", "**/*.mo", "mo")]),
+    *interface("anjuta-common", "audacity-data", "caja-common", "evolution-common", "evolution-data-server-common",
+               "gedit-common", "gnome-control-center-data", "gnome-software-common", "inkscape", "libglib2.0-data",
+               "libgtk-3-common", "libgtk2.0-common", "nautilus-data", "pidgin-data", "rhythmbox-data", "vlc-l10n"),
+    ("wordpress-l10n", "GPL-2+", [("thai", "**/languages/th.mo", "mo")]),
+    ("mediawiki", "GPL-2+", [("hindi", "**/i18n/**/hi.json", "json-strings"), ("thai", "**/i18n/**/th.json", "json-strings"),
+                             ("interface", "usr/share/mediawiki/languages/i18n/[!q]*.json", "json-strings")]),
     ("manpages-ja", "various free", [("japanese", "**/man*/*.gz", "man")]),
     ("manpages-zh", "GFDL-1.2", [("chinese", "**/man*/*.gz", "man")]),
     ("manpages-ru", "GPL-3+", [("russian", "**/man*/*.gz", "man")]),

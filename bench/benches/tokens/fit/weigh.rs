@@ -22,29 +22,68 @@ const TOO_HIGH_WEIGHT: f64 = 0.25;
 const SOUP_MARGIN: f64 = 1.25;
 /// What adversarial blocks weigh beside others.
 const ADVERSARIAL_WEIGHT: f64 = 0.05;
+/// What is left of a category's error on texts that were not learnt from when twice as many
+/// are: it is taken to fall with their number.
+const LEFT_OF_ERROR: f64 = 0.5;
 /// The part of texts that an interval shall leave out, on each side.
 const LEFT_OUT: f64 = 0.004;
 
 type Tokens = Vec<[f32; FEATURES]>;
 type Spread = Vec<[(f32, f32); SIZE_LIMITS.len() + 1]>;
 
-/// The weights by all fit documents; the interval by documents that weights were not learnt
-/// from: those of each half by the other half's.
+/// The weights by all fit documents; the interval, and what the sums of categories have to come
+/// out as to be right of other texts, by documents that weights were not learnt from: those of
+/// each half by the other half's.
 pub(crate) fn weights(corpora: &Corpora, rows: &Rows) -> (Tokens, Spread) {
     let of_half = |half: usize| move |document: usize| document % 2 == half;
     let mut ratios = Vec::new();
+    let mut unlearnt: Vec<_> = corpora.categories.iter().map(|_| Unlearnt::new()).collect();
+    let exactly = vec![1.0; corpora.categories.len()];
     for half in 0..2 {
-        let tokens = tokens(corpora, rows, of_half(1 - half));
+        let tokens = tokens(corpora, rows, &exactly, of_half(1 - half));
         let weights = unnamed(tokens);
         for (index, document) in corpora.documents.iter().enumerate() {
             let category = &corpora.categories[document.category];
             if document.split == Split::Fit && of_half(half)(index) && !category.is_adversarial() {
+                unlearnt[document.category].add(&weights, &rows.known[index]);
                 ratios.push(ratio(&weights, &rows.known[index]));
                 ratios.push(ratio(&weights, &rows.short[index]));
             }
         }
     }
-    (tokens(corpora, rows, |_| true), spread(&ratios))
+    let aims: Vec<f64> = unlearnt.iter().map(Unlearnt::aim).collect();
+    (tokens(corpora, rows, &aims, |_| true), spread(&ratios))
+}
+
+/// A category's documents by weights that were not learnt from them: estimates, tokens.
+struct Unlearnt(Vec<(f64, f64)>);
+
+impl Unlearnt {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn add(&mut self, weights: &Weights, known: &Known) {
+        let estimate = estimate::estimate(weights, &known.features).tokens;
+        self.0.push((estimate as f64, known.tokens as f64));
+    }
+
+    /// What the category's sum has to come out as, of what it is: 1, but for as much of the
+    /// error on such documents as is beyond chance and as all documents' weights still have.
+    fn aim(&self) -> f64 {
+        let (estimates, tokens) = self.0.iter().fold((0.0, 0.0), |(estimates, tokens), it| {
+            (estimates + it.0, tokens + it.1)
+        });
+        if tokens == 0.0 {
+            return 1.0;
+        }
+        let error = estimates / tokens - 1.0;
+        let rest = |&(estimate, tokens): &(f64, f64)| estimate - tokens * (1.0 + error);
+        let squares: f64 = self.0.iter().map(|it| rest(it).powi(2)).sum();
+        let chance = squares / tokens.powi(2);
+        let beyond = error.powi(2) / (error.powi(2) + chance).max(f64::MIN_POSITIVE);
+        1.0 - LEFT_OF_ERROR * beyond * error
+    }
 }
 
 /// Weights without a name or an interval.
@@ -101,8 +140,9 @@ fn spread(ratios: &[(Segment, usize, f64)]) -> Spread {
     Segment::ALL.into_iter().map(of_segment).collect()
 }
 
-/// The weights by those fit documents for which `part` holds.
-fn tokens(corpora: &Corpora, rows: &Rows, part: impl Fn(usize) -> bool) -> Tokens {
+/// The weights by those fit documents for which `part` holds; the sum of each category is to
+/// come out as so many times what it is.
+fn tokens(corpora: &Corpora, rows: &Rows, aims: &[f64], part: impl Fn(usize) -> bool) -> Tokens {
     let chosen =
         |row: &&Row| corpora.documents[row.document].split == Split::Fit && part(row.document);
     let rows: Vec<&Row> = rows.rows.iter().filter(chosen).collect();
@@ -148,7 +188,7 @@ fn tokens(corpora: &Corpora, rows: &Rows, part: impl Fn(usize) -> bool) -> Token
             );
         }
     }
-    meet_categories(corpora, &rows, &scale, &importance, &mut segments);
+    meet_categories(corpora, &rows, &scale, &importance, aims, &mut segments);
     for weight in &mut segments[Segment::Soup as usize].weights {
         *weight *= SOUP_MARGIN;
     }
@@ -274,12 +314,13 @@ fn less_for_far_off(
 }
 
 /// Moves the weights, each as far as it is uncertain, so that the sums of all categories come
-/// out right.
+/// out as they shall.
 fn meet_categories(
     corpora: &Corpora,
     rows: &[&Row],
     scale: &[f64],
     importance: &[f64],
+    aims: &[f64],
     segments: &mut [Learnt],
 ) {
     let categories: Vec<usize> = (0..corpora.categories.len())
@@ -307,7 +348,7 @@ fn meet_categories(
             .flatten()
             .for_each(|sum| *sum /= most);
         let parts = sums[category].iter().zip(segments.iter());
-        off.push(1.0 - parts.map(|(x, learnt)| learnt.tokens(x)).sum::<f64>());
+        off.push(aims[category] - parts.map(|(x, learnt)| learnt.tokens(x)).sum::<f64>());
     }
     // For each category, how its sum moves the weights of each segment.
     let pulls: Vec<Vec<Vec<f64>>> = categories
