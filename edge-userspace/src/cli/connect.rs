@@ -182,6 +182,7 @@ impl Connect {
             None => tls::system_roots()
                 .map_err(|error| Failure::because(format!("{error}: --ca-file")))?,
         };
+        let is_alone = self.edges.len() == 1;
         let resolve = self.resolve;
         let edges = self.edges.into_iter().map(|edge| {
             let found =
@@ -202,10 +203,14 @@ impl Connect {
                 id: id.map(HeaderValue::try_from).transpose()?,
                 hint: self.context_hint,
             },
-            limits: Limits {
-                // Another edge may be there.
-                connect: Duration::from_secs(5),
-                ..Limits::default()
+            limits: match is_alone {
+                true => Limits::default(),
+                // Another edge takes what this one has no place for.
+                false => Limits {
+                    connect: Duration::from_secs(5),
+                    wait: Duration::from_secs(1),
+                    ..Limits::default()
+                },
             },
             held_bytes: self.held_mib << 20,
             connections: self.max_connections as usize,

@@ -6,23 +6,20 @@
 //! it sent anything upstream; and only as long as no byte of an answer has gone to the client.
 //! Not here: which edge is next ([`super::choose`]), what is kept of the body ([`super::held`]).
 
+use super::answer::{self, Answer};
 use super::choose::Why;
 use super::held::{Held, Room};
 use super::nodes::{Node, Nodes, random};
 use super::{ContextIds, fingerprint};
 use crate::api::error::{ApiError, X_EDGE_NOT_BEGUN, X_SHOULD_RETRY};
 use crate::upstream::strip_hop_by_hop;
-use bytes::Bytes;
 use edge_client::{Error, ResponseBody};
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
+use http::{Request, Response};
 use hyper::body::Incoming;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 const ROUTED_TO: HeaderName = HeaderName::from_static("x-anthropic-routed-to");
@@ -48,14 +45,6 @@ pub struct Counts {
     pub unanswered: AtomicU64,
     /// Those that would have been sent on, but were not kept whole.
     pub not_kept: AtomicU64,
-}
-
-/// The body of an answer.
-pub enum Answer {
-    /// The edge's, as it comes.
-    Edge(ResponseBody),
-    /// The sidecar's own.
-    Own(Option<Bytes>),
 }
 
 /// What one attempt came to.
@@ -119,7 +108,7 @@ impl Forward {
             let request = Request::from_parts(head.clone(), held.attempt());
             match self.attempt(&node, request).await {
                 Attempted::Answered(response) => {
-                    return Ok(answer(response));
+                    return Ok(answer::passed(response));
                 }
                 Attempted::Over(error) => return Err(self.unanswered(&error)),
                 Attempted::NotTaken(how) => {
@@ -140,7 +129,7 @@ impl Forward {
             }
         }
         match last {
-            Some(NotTaken::Refused(response)) => Ok(answer(response)),
+            Some(NotTaken::Refused(response)) => Ok(answer::passed(response)),
             Some(NotTaken::Failed(error)) => Err(self.unanswered(&error)),
             None => Err(self.no_edge()),
         }
@@ -222,12 +211,6 @@ fn prepare(headers: &mut HeaderMap) {
     headers.remove(header::EXPECT);
 }
 
-fn answer(response: Response<ResponseBody>) -> Response<Answer> {
-    let (mut head, body) = response.into_parts();
-    strip_hop_by_hop(&mut head.headers);
-    Response::from_parts(head, Answer::Edge(body))
-}
-
 /// Whether an edge refused the request for its own reasons, before it asked any upstream, and
 /// another one may take it.
 fn is_refusal<B>(response: &Response<B>) -> bool {
@@ -264,72 +247,10 @@ fn added(headers: &HeaderMap) -> Option<Duration> {
     Duration::try_from_secs_f64(ms / 1000.0).ok()
 }
 
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.get_mut() {
-            Self::Edge(body) => Pin::new(body).poll_frame(cx),
-            Self::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Edge(body) => body.is_end_stream(),
-            Self::Own(bytes) => bytes.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Edge(body) => body.size_hint(),
-            Self::Own(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
-        }
-    }
-}
-
-/// An error as an answer.
-#[must_use]
-pub fn told(error: &ApiError, request_id: &HeaderValue) -> Response<Answer> {
-    let mut response = error
-        .response(request_id)
-        .map(|body| Answer::Own(Some(body)));
-    let headers = response.headers_mut();
-    headers.insert("request-id", request_id.clone());
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("private, no-store"),
-    );
-    response
-}
-
-/// A small document of the sidecar's own.
-#[must_use]
-pub fn document(json: String) -> Response<Answer> {
-    let mut response = Response::new(Answer::Own(Some(Bytes::from(json))));
-    *response.status_mut() = StatusCode::OK;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("private, no-store"),
-    );
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderValue, StatusCode};
 
     fn response(status: u16, lines: &[(&'static str, &'static str)]) -> Response<()> {
         let mut response = Response::new(());

@@ -10,6 +10,7 @@
 //! stream at the edge, one that leaves ends its request there. Not here: the command line
 //! ([`crate::cli`]), and nothing of the daemon is needed.
 
+mod answer;
 pub mod choose;
 mod fingerprint;
 pub mod forward;

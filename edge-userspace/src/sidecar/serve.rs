@@ -1,6 +1,7 @@
 //! The local server: HTTP/1.1, and HTTP/2 by prior knowledge, in the clear.
 
-use super::forward::{Answer, Forward, document, told};
+use super::answer::{Answer, document, told};
+use super::forward::Forward;
 use super::held::Room;
 use super::nodes::Nodes;
 use super::status::Status;
@@ -98,6 +99,7 @@ impl Sidecar {
     }
 
     async fn answer(&self, request: Request<Incoming>, is_loopback: bool) -> Response<Answer> {
+        let method = request.method().clone();
         let admitted = guard::admit(request.headers(), request.uri().authority(), is_loopback);
         let answered = match admitted {
             Err(stranger) => Err(ApiError::permission(stranger.to_string())),
@@ -107,7 +109,7 @@ impl Sidecar {
         answered.unwrap_or_else(|error| {
             let ids = self.request_ids.lock();
             let id = ids.unwrap_or_else(PoisonError::into_inner).next();
-            told(&error, id.text())
+            told(&error, id.text(), &method)
         })
     }
 

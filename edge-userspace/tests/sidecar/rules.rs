@@ -382,3 +382,36 @@ async fn edges_that_a_real_edge_tells_of_are_found_and_serve() {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(other.model.stats().figures().requests, 1);
 }
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_ends_with_an_error_event_or_not_at_all() {
+    for (begins, told) in [
+        ("event: a\ndata: 1\n\n", true),
+        ("event: a\r\ndata: 1\r\n\r\n", true),
+        ("event: a\ndata: 1\n", false),
+        ("event: a\ndata: 1\n\nevent: b\ndata", false),
+    ] {
+        for http in Http::BOTH {
+            let (first, second, local) = two().await;
+            let [here, other] = placed(&local, &first, &second);
+            here.does(Does {
+                begins: Some(begins),
+                ..Does::default()
+            });
+            let mut program = Program::connect(local.address, http).await;
+            let answered = program.ask(message()).await;
+            match (told, answered) {
+                (true, Ok(answer)) => {
+                    let text = std::str::from_utf8(&answer.body).unwrap();
+                    let last = text.strip_prefix(begins).unwrap();
+                    let data = last.strip_prefix("event: error\ndata: ").unwrap();
+                    let json: serde_json::Value = serde_json::from_str(data).unwrap();
+                    assert_eq!(json["error"]["type"], "api_error", "{text}");
+                }
+                (false, Err(_)) => {}
+                (_, answered) => panic!("{begins:?} {http:?}: {answered:?}"),
+            }
+            assert_eq!(other.came().len(), 0, "it had begun");
+        }
+    }
+}

@@ -4,6 +4,8 @@ use crate::world::Files;
 use bytes::Bytes;
 use edge_common::token;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -14,8 +16,10 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -31,6 +35,8 @@ pub(crate) struct Does {
     pub(crate) breaks: bool,
     /// GOAWAY comes with the answer.
     pub(crate) leaves: bool,
+    /// The answer is an event stream, of which this much comes before the connection breaks.
+    pub(crate) begins: Option<&'static str>,
 }
 
 impl Default for Does {
@@ -42,6 +48,7 @@ impl Default for Does {
             body: "{}".to_owned(),
             breaks: false,
             leaves: false,
+            begins: None,
         }
     }
 }
@@ -199,7 +206,7 @@ async fn answer(
     leaves: &tokio::sync::Notify,
     below: &std::net::TcpStream,
     request: Request<Incoming>,
-) -> Response<Full<Bytes>> {
+) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
     let path = request.uri().path().to_owned();
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes());
@@ -211,7 +218,8 @@ async fn answer(
     });
     if path == "/v1/regions" {
         let said = shared.regions.lock().unwrap().clone();
-        let mut response = Response::new(Full::from(said.clone().unwrap_or_default()));
+        let body = Full::from(said.clone().unwrap_or_default());
+        let mut response = Response::new(body.boxed_unsync());
         if said.is_none() {
             *response.status_mut() = StatusCode::NOT_FOUND;
         }
@@ -225,10 +233,50 @@ async fn answer(
     if does.leaves {
         leaves.notify_one();
     }
-    let mut response = Response::new(Full::from(does.body));
+    if let Some(beginning) = does.begins {
+        let body = Beginning {
+            text: Some(beginning),
+            below: below.try_clone().unwrap(),
+        };
+        let mut response = Response::new(body.boxed_unsync());
+        let kind = http::HeaderValue::from_static("text/event-stream");
+        response.headers_mut().insert("content-type", kind);
+        return response;
+    }
+    let mut response = Response::new(Full::from(does.body).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(does.status).unwrap();
     for (name, value) in does.headers {
         response.headers_mut().append(name, value.parse().unwrap());
     }
     response
+}
+
+/// A body that begins, and breaks with its connection a moment later.
+struct Beginning {
+    text: Option<&'static str>,
+    below: std::net::TcpStream,
+}
+
+impl Body for Beginning {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.text.take() {
+            Some(text) => Poll::Ready(Some(Ok(Frame::data(Bytes::from(text))))),
+            None => {
+                let (below, waker) = (self.below.try_clone().unwrap(), cx.waker().clone());
+                tokio::spawn(async move {
+                    // What was written is to arrive.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    let _ = below.shutdown(std::net::Shutdown::Both);
+                    waker.wake();
+                });
+                Poll::Pending
+            }
+        }
+    }
 }
