@@ -38,6 +38,12 @@ const BENCHES: &[About] = &[
         needs: "nothing",
     },
     About {
+        name: "stream",
+        measures: "what reading along costs for each event of a stream, beside finding where events end",
+        takes: "some seconds",
+        needs: "nothing",
+    },
+    About {
         name: "tokens",
         measures: "token counts, exact and estimated, with every instruction set, beside other tokenizers",
         takes: "twenty minutes; --quick: fewer texts and rounds",
