@@ -207,3 +207,55 @@ fn chat_counts_tools_and_calls_and_says_that_it_estimates() {
     assert_eq!(count.parts.texts, [0, tools, conversation]);
     assert_eq!(count.kind, Kind::Estimate);
 }
+
+/// What is reserved for an answer goes by it.
+#[test]
+fn how_much_a_request_asks_for_is_read_wherever_it_stands() {
+    let text = "word ".repeat(2000);
+    for (shape, request, expected) in [
+        (MESSAGES, "{}".to_owned(), (None, 1)),
+        (
+            MESSAGES,
+            format!(r#"{{"max_tokens":64000,"messages":[{{"role":"user","content":"{text}"}}],"model":"claude-x"}}"#),
+            (Some(64_000), 1),
+        ),
+        (
+            MESSAGES,
+            format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}],"model":"gpt-4o","max_tokens":7}}"#),
+            (Some(7), 1),
+        ),
+        (
+            CHAT,
+            r#"{"model":"gpt-4o","max_tokens":5,"max_completion_tokens":900,"n":3,"messages":[]}"#.to_owned(),
+            (Some(900), 3),
+        ),
+        // What stands deeper is none of the request's own; nor is what is no whole number.
+        (
+            CHAT,
+            r#"{"metadata":{"max_tokens":5,"n":9},"tools":[{"type":"function","function":{"name":"f","parameters":{"n":4,"max_tokens":8}}}],"model":"gpt-4o","messages":[]}"#.to_owned(),
+            (None, 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":1e3,"n":-2,"messages":[]}"#.to_owned(),
+            (None, 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":"9","n":null,"messages":[]}"#.to_owned(),
+            (None, 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":99999999999999999999,"messages":[]}"#.to_owned(),
+            (None, 1),
+        ),
+    ] {
+        for size in [1, 7, 100_000] {
+            let pieces: Vec<_> = request.as_bytes().chunks(size).collect();
+            let counted = read(shape, Limits::default(), &pieces).unwrap();
+            let asked = (counted.max_tokens, counted.choices);
+            assert_eq!(asked, expected, "{}", &request[..request.len().min(80)]);
+        }
+    }
+}

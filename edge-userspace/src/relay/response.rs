@@ -116,7 +116,7 @@ impl Relayed {
             request_id,
         } = company;
         let side = side.map(|side| {
-            if extras.usage {
+            if extras.usage || settlement.is_capped() {
                 side.counting_each()
             } else {
                 side

@@ -100,6 +100,15 @@ impl Settlement {
         }
     }
 
+    /// Whether its key has a hard cap, which is met the more exactly the oftener its answer is
+    /// counted.
+    #[must_use]
+    pub fn is_capped(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|live| live.limits.tokens_per_day > 0)
+    }
+
     /// What has been seen so far, after each piece that changed a number; whether the response
     /// may go on.
     pub fn progress(&mut self, observed: &Observed) -> Go {

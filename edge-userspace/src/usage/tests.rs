@@ -425,6 +425,38 @@ fn an_answer_beyond_its_reservation_is_charged_as_it_comes() {
 }
 
 #[test]
+fn those_that_ask_for_64_thousand_tokens_are_not_starved() {
+    let books = Books::new(Quotas {
+        output_tokens_per_minute: Some(80_000),
+        ..Quotas::default()
+    });
+    let each = books.ledger.reserve(Some(64_000), 1);
+    let mut running = Vec::new();
+    for _ in 0..12 {
+        let mut settlement = books.begin();
+        settlement.reserve(1000, each).unwrap();
+        running.push(settlement);
+    }
+    let mut one_more = books.begin();
+    let refused = one_more.reserve(1000, each).unwrap_err();
+    assert_eq!(refused.limit, QuotaLimit::Output);
+    // They use few hundred each: then nearly all is there again.
+    for mut settlement in running {
+        settlement.sent();
+        settlement.answered(StatusCode::OK);
+        let used = Observed {
+            output: Some(300),
+            is_finished: true,
+            ..Observed::default()
+        };
+        settlement.end(StreamEnd::Complete, &used);
+    }
+    assert_eq!(books.remaining()[2], 80_000 - 12 * 300);
+    drop(one_more);
+    books.assert_nothing_is_held_back("all of them");
+}
+
+#[test]
 fn a_burst_is_counted_once() {
     let books = Books::new(Quotas::default());
     for _ in 0..3 {

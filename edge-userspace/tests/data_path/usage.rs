@@ -171,7 +171,9 @@ async fn a_stream_that_passes_the_days_cap_ends_with_an_error_between_two_events
         .boxed();
         world.keyring.apply([Edit::Put(alice)]);
         let mut client = world.connect(http, Some(token(ALICE))).await;
-        let answer = client.ask(Ask::stream(ALICE, 100_000)).await.unwrap();
+        // Its own events tell how much it came to, one after each of the upstream's.
+        let ask = Ask::stream(ALICE, 100_000).with("anthropic-beta", "edge-usage-2026-11-01");
+        let answer = client.ask(ask).await.unwrap();
         assert_eq!(answer.status, 200);
         let text = String::from_utf8(answer.body.to_vec()).unwrap();
         let (events, last) = text.rsplit_once("event: error\n").unwrap();
@@ -181,8 +183,15 @@ async fn a_stream_that_passes_the_days_cap_ends_with_an_error_between_two_events
             assert!(last.contains(part) && last.ends_with("\n\n"), "{last}");
         }
         let booked = settled(&world, 1).await;
-        // It is counted with every 64 bytes of text, and the event that fills them is whole.
-        assert!((201..=264).contains(&booked.tokens_today), "{booked:?}");
+        // The event with which it passes is the last, and the first that would.
+        let (_, told) = events.rsplit_once("\"type\":\"edge_usage\"").unwrap();
+        let (_, told) = told.split_once("\"output_tokens\":").unwrap();
+        let before: u64 = told.split(',').next().unwrap().parse().unwrap();
+        assert!(booked.input + before <= 200, "{before} before {booked:?}");
+        assert!(booked.tokens_today > 200, "{booked:?}");
+        let deltas = events.matches("event: content_block_delta").count();
+        let usages = events.matches("event: edge_usage").count();
+        assert_eq!(deltas, usages + 1);
         assert_eq!(world.metrics.streams.get(StreamEnd::Capped), 1);
         until("the model's notice", || {
             world.model.stats().figures().active == 0
