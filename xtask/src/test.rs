@@ -29,6 +29,7 @@ Examples:
   cargo xtask test                            everything
   cargo xtask test --only kernel              what needs root
   cargo xtask test --only kernel_fixtures -- ipv6
+  cargo xtask test --only sdk                 the official SDKs; cargo xtask setup --clients
   sudo -E cargo xtask test --no-skips         fail when anything was skipped
   cargo xtask test --exhaustive --only token_references")]
 pub(crate) struct Args {
@@ -45,7 +46,8 @@ pub(crate) struct Args {
     pub(crate) no_fail_fast: bool,
 
     /// A million random texts and every document where a test takes a part of them every day:
-    /// token counts against other tokenizers', about half an hour.
+    /// token counts against other tokenizers', about half an hour. And the ledger of 1,000 keys
+    /// for five minutes.
     #[arg(long)]
     exhaustive: bool,
 
@@ -216,7 +218,10 @@ fn run_group(
         command.arg("--test-threads=1");
     }
     if args.exhaustive {
-        command.env("EDGE_TOKENS_FUZZ_TEXTS", "1000000");
+        command
+            .env("EDGE_TOKENS_FUZZ_TEXTS", "1000000")
+            .env("EDGE_LEDGER_KEYS", "1000")
+            .env("EDGE_LEDGER_SECONDS", "300");
     }
     command
         .env("EDGE_SKIPPED_FILE", skipped)

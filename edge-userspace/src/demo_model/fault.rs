@@ -18,7 +18,8 @@ pub enum Fault {
     ResetBetweenEvents,
     /// `reset-mid-event`: as the second, and by a TCP reset.
     ResetMidEvent,
-    /// `truncated-chunk`: it closes before the end of a chunk of HTTP/1.1's coding.
+    /// `truncated-chunk`: it closes within an event, before the end of a chunk of HTTP/1.1's
+    /// coding.
     TruncatedChunk,
     /// `hang`: no answer, ever.
     Hang,
@@ -74,6 +75,11 @@ impl Fault {
             self,
             Self::CloseMidEvent | Self::ResetMidEvent | Self::HangMidEvent
         )
+    }
+
+    /// Whether the connection writes less than it said.
+    pub(super) fn is_cut(self) -> bool {
+        self == Self::TruncatedChunk
     }
 
     /// Whether the answer stops without an end.

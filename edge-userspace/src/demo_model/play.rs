@@ -138,12 +138,11 @@ impl Events {
             ready!(timer.as_mut().poll(cx));
         }
         let mut event = script.event(n);
-        match fault {
-            Some(fault) if fault.is_mid_event() && past == 0 => {
-                event.truncate(event.find("data: ").unwrap_or(0) + 12);
-            }
-            Some(Fault::TruncatedChunk) => self.ending.cuts(),
-            _ => {}
+        if past == 0 && fault.is_some_and(|fault| fault.is_mid_event() || fault.is_cut()) {
+            event.truncate(event.find("data: ").unwrap_or(0) + 12);
+        }
+        if fault.is_some_and(Fault::is_cut) {
+            self.ending.cuts();
         }
         self.next_at = Instant::now() + script.inter_token;
         self.next += 1;
@@ -155,7 +154,7 @@ impl Events {
     /// Events that were handed over whole.
     fn whole(&self) -> u64 {
         let Script { fault, .. } = &self.script;
-        let cuts = |fault: Fault| fault.is_mid_event() || fault == Fault::TruncatedChunk;
+        let cuts = |fault: Fault| fault.is_mid_event() || fault.is_cut();
         let is_cut = fault.is_some_and(cuts) && self.next > self.script.fault_at();
         self.next - u64::from(is_cut)
     }

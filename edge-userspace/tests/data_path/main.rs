@@ -16,6 +16,7 @@ mod frames;
 mod framing;
 mod headers;
 mod leaving;
+mod ledger;
 mod limits;
 mod passing;
 mod prompts;

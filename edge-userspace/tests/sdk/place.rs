@@ -38,10 +38,12 @@ struct Key {
 }
 
 /// What keys may do less, and the variable that tells of such a key.
-const LIMITED: [(&str, &str); 4] = [
+const LIMITED: [(&str, &str); 6] = [
     ("EDGE_TEST_SHORT_KEY", "--max-prompt-tokens 1000"),
     ("EDGE_TEST_SLOW_KEY", "--requests-per-minute 1"),
     ("EDGE_TEST_SPENT_KEY", "--tokens-per-day 40"),
+    ("EDGE_TEST_CAPPED_KEY", "--tokens-per-day 200"),
+    ("EDGE_TEST_OTHER_KEY", "--tokens-per-day 0"),
     ("EDGE_TEST_BOUND_KEY", "--model other-* --model gpt-other"),
 ];
 

@@ -171,4 +171,16 @@ check('many at once', async () => {
   await Promise.all(Array.from({ length: 16 }, (_, n) => one(n + 1)));
 });
 
+check('two keys in one process', async () => {
+  if (process.env.EDGE_TEST_LANE !== 'legacy') return; // the sidecar has one key
+  // They share fetch's connections, and a connection is one key's.
+  const other = new Anthropic({ apiKey: process.env.EDGE_TEST_OTHER_KEY });
+  for (let n = 1; n < 6; n += 1) {
+    for (const one of [client, other]) {
+      const message = await one.messages.create({ model, max_tokens: n, messages: ask });
+      assert.equal(message.content[0].text, words(n));
+    }
+  }
+});
+
 await run();
