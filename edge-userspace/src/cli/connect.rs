@@ -79,6 +79,9 @@ pub(super) struct Connect {
     /// connects (x-anthropic-context-hint).
     #[arg(long, value_name = "NAME")]
     context_hint: Option<HeaderValue>,
+    /// Put no anthropic-fingerprint into requests that have none: bodies go on as they come.
+    #[arg(long)]
+    no_fingerprint: bool,
     /// What is kept of requests' bodies so that they can go to another edge, in all, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(..=65_536))]
     held_mib: u64,
@@ -212,6 +215,7 @@ impl Connect {
                     ..Limits::default()
                 },
             },
+            fingerprint: !self.no_fingerprint,
             held_bytes: self.held_mib << 20,
             connections: self.max_connections as usize,
         })

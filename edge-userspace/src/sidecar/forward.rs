@@ -31,6 +31,8 @@ pub struct Forward {
     nodes: Arc<Nodes>,
     room: Arc<Room>,
     ids: ContextIds,
+    /// Requests get a fingerprint.
+    fingerprint: bool,
     counts: Counts,
 }
 
@@ -65,11 +67,12 @@ enum NotTaken {
 impl Forward {
     /// To these edges.
     #[must_use]
-    pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, ids: ContextIds) -> Self {
+    pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, ids: ContextIds, fingerprint: bool) -> Self {
         Self {
             nodes,
             room,
             ids,
+            fingerprint,
             counts: Counts::default(),
         }
     }
@@ -90,9 +93,11 @@ impl Forward {
         prepare(&mut head.headers);
         self.ids.put(&mut head.headers);
         let held = Held::new(body, Arc::clone(&self.room));
-        fingerprint::put(&mut head, &held)
-            .await
-            .map_err(|_| ApiError::invalid_request("The request's body broke off"))?;
+        if self.fingerprint {
+            fingerprint::put(&mut head, &held)
+                .await
+                .map_err(|_| ApiError::invalid_request("The request's body broke off"))?;
+        }
         let asked = self.ask(&head, &held).await;
         held.settle();
         asked

@@ -46,6 +46,8 @@ pub struct Options {
     pub discover: bool,
     /// What is put into requests that have none of their own.
     pub ids: ContextIds,
+    /// So is a fingerprint.
+    pub fingerprint: bool,
     /// Connections and requests for each edge.
     pub limits: Limits,
     /// What may be kept of requests' bodies, so that they can be sent again, bytes.

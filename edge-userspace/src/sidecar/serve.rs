@@ -65,6 +65,7 @@ impl Sidecar {
             tls,
             discover,
             ids,
+            fingerprint,
             limits,
             held_bytes,
             connections,
@@ -79,7 +80,7 @@ impl Sidecar {
         let room = Arc::new(Room::new(held_bytes));
         let hint = ids.hint.clone();
         Ok(Arc::new(Self {
-            forward: Forward::new(Arc::clone(&nodes), Arc::clone(&room), ids),
+            forward: Forward::new(Arc::clone(&nodes), Arc::clone(&room), ids, fingerprint),
             nodes,
             room,
             request_ids: Mutex::new(RequestIds::new()),

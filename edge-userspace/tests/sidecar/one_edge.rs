@@ -97,6 +97,19 @@ async fn context_and_fingerprint_are_put_in_where_the_program_has_none() {
 }
 
 #[tokio::test]
+async fn without_fingerprints_bodies_go_on_as_they_come() {
+    let edge = Scripted::new().await;
+    let mut wanted = options(&[&edge]);
+    wanted.fingerprint = false;
+    let local = Local::with(wanted).await;
+    let mut program = Program::connect(local.address, Http::H1).await;
+    program.ask(message()).await.unwrap();
+    let came = edge.came();
+    assert!(!came[0].headers.contains_key("anthropic-fingerprint"));
+    assert!(came[0].body.starts_with(b"{"));
+}
+
+#[tokio::test]
 async fn real_edges_find_the_fingerprint_right() {
     let world = World::new();
     let local = Local::new(&[&world]).await;

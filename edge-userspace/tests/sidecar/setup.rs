@@ -70,6 +70,7 @@ pub(crate) fn options(edges: &[&dyn Edge]) -> Options {
         tls: tls(edges),
         discover: true,
         ids: ContextIds::default(),
+        fingerprint: true,
         limits: Limits::default(),
         held_bytes: 64 << 20,
         connections: 100,
