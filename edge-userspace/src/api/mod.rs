@@ -235,9 +235,10 @@ impl Api {
             return answered;
         }
         if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
-            return Err(ApiError::invalid_request(
-                "Routing layer requires version negotiation",
-            ));
+            return Err(ApiError::invalid_request(format!(
+                "Routing layer requires version negotiation: send anthropic-version, one of {}",
+                self.settings.versions.join(", ")
+            )));
         }
         if seen.framing_unknown {
             return Err(ApiError::invalid_request(
@@ -259,7 +260,7 @@ impl Api {
             Some(shape) => {
                 let fingerprint = seen.fingerprint().map_err(|()| {
                     ApiError::invalid_request(format!(
-                        "{} must be 64 hex digits, once: the SHA-256 of system, history and model",
+                        "{} must be 64 hex digits, once: what `edge fingerprint` says of the request",
                         wire::HEADER
                     ))
                 })?;
@@ -381,6 +382,14 @@ impl Api {
         *request.uri_mut() = path_of(head.uri);
         *request.headers_mut() = head.headers;
 
+        tracing::debug!(
+            request_id = id.text().to_str().unwrap_or_default(),
+            upstream = picked.name(),
+            why = picked.why().name(),
+            prefix_tokens = learn.affinity().1,
+            tokens = picked.tokens(),
+            "goes to an upstream"
+        );
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
         let sending = Sending::new(settlement, upload.as_deref());

@@ -48,6 +48,11 @@ impl Status {
             (None, Some(file)) => config::admin_address(file)?,
             (None, None) => SocketAddr::from(([127, 0, 0, 1], 9901)),
         };
+        if address.port() == 0 {
+            return Err(Failure::Because(
+                "admin.address has port 0, so that each start takes a free one: pass the one that the daemon's log line \"serving\" names as --admin".to_owned(),
+            ));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -305,9 +310,14 @@ fn for_people(status: &Value) -> String {
         line(
             "upstream",
             format!(
-                "{} {}: {state}; {} requests, {} tokens, {} of them waiting; {} failed; {} connects, {} failed",
+                "{} {}: {state}; {} sent, {} of them for a cache there; {} running with {} tokens, {} of which wait; {} were failed; {} connections made, {} not",
                 upstream["name"].as_str().unwrap_or("?"),
                 upstream["url"].as_str().unwrap_or("?"),
+                picks(upstream).map(|(_, count)| count).sum::<u64>(),
+                (picks(upstream))
+                    .filter(|(why, _)| *why == "affinity")
+                    .map(|(_, count)| count)
+                    .sum::<u64>(),
                 number(&upstream["requests"]),
                 number(&upstream["tokens"]),
                 number(&upstream["waiting_tokens"]),
@@ -351,4 +361,10 @@ fn for_people(status: &Value) -> String {
         }
     }
     out
+}
+
+/// How many requests an upstream was given, by why.
+fn picks(upstream: &Value) -> impl Iterator<Item = (&str, u64)> {
+    let pairs = upstream["picks"].as_array().into_iter().flatten();
+    pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_u64()?)))
 }

@@ -245,7 +245,7 @@ fields! {
     "quotas.usage_file": Path, Computed("none: counted anew with each start"),
         "File in which the daemon keeps what keys have used.";
     "context.enabled": Boolean, Value("true"),
-        "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted.";
+        "Whether conversations are remembered: the next turn goes to the upstream that has its prefix cached, and only its new messages are counted where the model's count is exact. Without it there are no warm-ups and no prefix hints either.";
     "context.table_bytes": Integer(65_536, 1_099_511_627_776), Value("33554432"),
         "Size of the table of contexts, 64 bytes each; of more, the least useful go.";
     "context.huge_pages": Boolean, Value("true"),

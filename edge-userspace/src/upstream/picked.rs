@@ -61,8 +61,16 @@ impl Picked {
         !self.serving.without(self.id).is_empty()
     }
 
-    pub(super) fn name(&self) -> &str {
+    /// Its upstream's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.member().config.name
+    }
+
+    /// Tokens of its prompt, as counted here.
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.wants.input_tokens
     }
 
     /// The upstream has taken a connection for it.

@@ -451,7 +451,7 @@ async fn a_fingerprint_is_checked_and_a_wrong_one_told_what_was_expected() {
     // another implementation.
     const RIGHT: &str = "c3344b65a213f79facc9cc41ded582a879cab4318444305166e08992641d4356";
     let body = r#"{"system":[{"type":"text","text":"You "},{"type":"text","text":"help."}],"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Hello!"}]},{"role":"user","content":"More"}],"max_tokens":9,"model":"claude-x"}"#;
-    const NOT_HEX: &str = "anthropic-fingerprint must be 64 hex digits, once: the SHA-256 of system, history and model";
+    const NOT_HEX: &str = "anthropic-fingerprint must be 64 hex digits, once: what `edge fingerprint` says of the request";
     let world = World::new();
     for http in Http::BOTH {
         let mut client = world.connect(http, Some(token(ALICE))).await;

@@ -19,9 +19,16 @@ pub(super) fn upstreams(config: &config::Config) -> Vec<String> {
         return vec![format!("upstream {}; {}", one.url(), credential(one))];
     }
     let choice = &config.choice;
+    let way = if config.context.enabled {
+        format!(
+            "to where its beginning is cached, and waits there up to {} % of what that saves, else to the less busy of two",
+            choice.cache_patience_percent
+        )
+    } else {
+        "to the less busy of two".to_owned()
+    };
     let mut lines = vec![format!(
-        "upstreams: a request goes to where its beginning is cached, and waits there up to {} % of what that saves, else to the less busy of two; one that {} connects in a row fail to gets none for {} to {}:",
-        choice.cache_patience_percent,
+        "upstreams: a request goes {way}; one that {} connects in a row fail to gets none for {} to {}:",
         choice.eject_after,
         show(choice.eject_for),
         show(choice.eject_at_most),

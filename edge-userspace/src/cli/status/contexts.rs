@@ -21,7 +21,7 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
         (
             "contexts",
             format!(
-                "{} turns went on, {} began like others, {} were new, {} have no name; {} tokens known",
+                "{} turns went on, {} began like others, {} were new, {} have no name; {} tokens of exact models not counted again",
                 request("hit"),
                 request("beginning"),
                 request("miss"),
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                "contexts|5 turns went on, 4 began like others, 3 were new, 2 have no name; 1234 tokens known",
+                "contexts|5 turns went on, 4 began like others, 3 were new, 2 have no name; 1234 tokens of exact models not counted again",
                 "|9 of 1024 slots; 1 had to go while they were good",
                 "hints|8 told, 97.5 % right; 1 asked for and unsure, 6 withheld",
                 "warm-ups|2 of something, 1 of nothing known, 7 beyond the key's",
