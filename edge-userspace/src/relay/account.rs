@@ -38,6 +38,20 @@ impl Account {
         }
     }
 
+    /// Whether the upstream has told an error.
+    pub(super) fn has_failed(&self) -> bool {
+        (self.side.as_ref()).is_some_and(|side| side.observed().is_error)
+    }
+
+    /// Whether that was instead of an answer: no text came before it.
+    pub(super) fn failed_at_once(&mut self) -> bool {
+        let Some(side) = self.side.as_mut().filter(|side| side.observed().is_error) else {
+            return false;
+        };
+        side.count();
+        side.observed().relayed_output == 0
+    }
+
     /// The response is over; the first end is the one that counts.
     pub(super) fn end(&mut self, end: StreamEnd) {
         let Some(settlement) = self.settlement.take() else {

@@ -12,7 +12,7 @@ use crate::api::error::ApiError;
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
-use crate::usage::{Go, Settlement};
+use crate::usage::{Go, Observed, Settlement};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
@@ -247,8 +247,15 @@ impl Relayed {
                 } else {
                     boundary.pass(&data);
                 }
+                let had_failed = self.account.has_failed();
                 let data = data.slice(..end);
                 let (data, capped) = self.read_along(data);
+                if !had_failed
+                    && self.account.failed_at_once()
+                    && let Some(answer) = &mut self.answer
+                {
+                    answer.failed();
+                }
                 if let Some(error) = capped {
                     self.say_last(Cut::Capped, &error);
                 } else if let Some(ending) = ends_here {
@@ -275,29 +282,11 @@ impl Relayed {
         else {
             return (data, None);
         };
-        let mut insert = Insert::new(data.clone(), &mut self.owed);
-        let mut at = 0;
-        while at < data.len() {
-            let (read, ended) = side.read(&data[at..]);
-            at += read;
-            let Some(ended) = ended else { continue };
-            let seen = side.observed();
-            // What is finished is not cut any more.
-            if ended.has_changed
-                && !seen.is_finished
-                && let Some(settlement) = settlement
-                && let Go::Cut(error) = settlement.progress(seen)
-            {
-                return (insert.finish(at), Some(error));
-            }
-            if self.extras.usage
-                && let Some(index) = ended.delta_of
-            {
-                let tokens = seen.relayed_output.max(seen.output.unwrap_or(0));
-                insert.usage(at, index, tokens, seen.relayed_exact, &mut self.owed);
-            }
-        }
-        (insert.finish(at), None)
+        let progress = |seen: &Observed| match settlement {
+            Some(settlement) => settlement.progress(seen),
+            None => Go::On,
+        };
+        along(side, data, self.extras.usage, &mut self.owed, progress)
     }
 
     /// The upstream said all that it had to say, or so it says.
@@ -366,6 +355,36 @@ impl Relayed {
     }
 }
 
+/// Reads the events of a chunk; see [`Relayed::read_along`]. `progress` is told each change.
+fn along(
+    side: &mut Side,
+    data: Bytes,
+    tells_usage: bool,
+    owed: &mut Owed,
+    mut progress: impl FnMut(&Observed) -> Go,
+) -> (Bytes, Option<ApiError>) {
+    let mut insert = Insert::new(data.clone(), owed);
+    let mut at = 0;
+    while at < data.len() {
+        let (read, ended) = side.read(&data[at..]);
+        at += read;
+        let Some(ended) = ended else { continue };
+        let seen = side.observed();
+        // What is finished is not cut any more.
+        if ended.has_changed
+            && !seen.is_finished
+            && let Go::Cut(error) = progress(seen)
+        {
+            return (insert.finish(at), Some(error));
+        }
+        if tells_usage && let Some(index) = ended.delta_of {
+            let tokens = seen.relayed_output.max(seen.output.unwrap_or(0));
+            insert.usage(at, index, tokens, seen.relayed_exact, owed);
+        }
+    }
+    (insert.finish(at), None)
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Cut;
@@ -404,3 +423,6 @@ impl Body for ResponseBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

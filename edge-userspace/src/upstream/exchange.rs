@@ -156,6 +156,11 @@ impl<B: Sendable> Answer<B> {
         &self.picked
     }
 
+    /// What it answers is no answer: it counts as one that the upstream failed.
+    pub fn failed(&mut self) {
+        self.picked.failed();
+    }
+
     fn finish(&mut self) {
         if let Some(mut exchange) = self.exchange.take()
             && exchange.settle()

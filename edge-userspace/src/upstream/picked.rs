@@ -87,7 +87,8 @@ impl Picked {
         }
     }
 
-    /// The upstream has failed it: with a status from 500 on, or without an answer.
+    /// The upstream has failed it: with a status from 500 on, without an answer, or with an
+    /// error in place of one.
     pub(super) fn failed(&mut self) {
         self.owes_since = None;
         self.upstreams.failed(self.id, self.wants.input_tokens);

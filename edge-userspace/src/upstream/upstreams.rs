@@ -79,7 +79,7 @@ pub struct Status {
     pub last_error: Option<String>,
     /// Times that it was ejected.
     pub ejections: u64,
-    /// Requests that it failed: a status from 500 on, or none.
+    /// Requests that it failed: a status from 500 on, none, or an error event before any text.
     pub failed: u64,
     /// `[reason, count]` of all requests that were given to it.
     pub picks: Vec<(&'static str, u64)>,

@@ -244,6 +244,9 @@ async fn however_an_upstream_ends_a_stream_the_client_gets_one_clear_end() {
             );
             assert_eq!(added.is_empty(), !adds, "{what}: {added}");
             assert_eq!(world.metrics.streams.get(end), 1, "{what}");
+            // Who tells an error in place of an answer must not look idle.
+            let failed = world.upstreams.status()[0].failed;
+            assert_eq!(failed, u64::from(end == StreamEnd::UpstreamError), "{what}");
             let streams = || world.metrics.open_streams.get();
             until("the stream's end", || streams() == 0).await;
         }
