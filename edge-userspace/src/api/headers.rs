@@ -20,6 +20,7 @@ const X_ANTHROPIC_CONTEXT_HINT: HeaderName = HeaderName::from_static("x-anthropi
 const X_ANTHROPIC_PREFIX_HINT: HeaderName = HeaderName::from_static("x-anthropic-prefix-hint");
 const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_DEBUG: HeaderName = HeaderName::from_static("x-debug");
 
 /// What comes before the milliseconds in `server-timing`.
@@ -168,6 +169,14 @@ pub(super) fn dress(headers: &mut HeaderMap, settings: &Settings, lane: Lane, id
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, no-store"),
     );
+}
+
+/// The name under which clients of Chat Completions look for the id, if the upstream has not
+/// said one of its own there.
+pub(super) fn tell_id_for_chat(headers: &mut HeaderMap, id: &RequestId) {
+    headers
+        .entry(X_REQUEST_ID)
+        .or_insert_with(|| id.text().clone());
 }
 
 fn is_plain(headers: &HeaderMap) -> bool {

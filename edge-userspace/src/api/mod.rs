@@ -177,6 +177,9 @@ impl Api {
         headers::tell_count(response.headers_mut(), count);
         self.tell_limits(session, &mut response);
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
+        if route == Route::ChatCompletions {
+            headers::tell_id_for_chat(response.headers_mut(), &id);
+        }
         headers::tell_time(response.headers_mut(), id.took());
         self.metrics
             .requests

@@ -352,6 +352,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     lines.extend(client_rules(config));
     lines.extend(prompts(config));
     lines.push(contexts(&config.context));
+    lines.push(quotas(&config.quotas));
     lines.extend(certificate(config));
     lines
 }
@@ -361,6 +362,35 @@ fn rate(per_second: u32) -> String {
         0 => "any number".to_owned(),
         some => some.to_string(),
     }
+}
+
+/// What keys may use, and whether that is known after a restart.
+fn quotas(config: &config::Quotas) -> String {
+    let limits = &config.limits;
+    let said: Vec<_> = [
+        ("requests a minute", limits.requests_per_minute),
+        ("input tokens a minute", limits.input_tokens_per_minute),
+        ("output tokens a minute", limits.output_tokens_per_minute),
+        ("requests at a time", limits.concurrent_requests),
+        ("tokens a day", limits.tokens_per_day),
+    ]
+    .into_iter()
+    .filter_map(|(what, limit)| {
+        let limit = limit.filter(|limit| *limit > 0)?;
+        Some(format!("{limit} {what}"))
+    })
+    .collect();
+    let said = match &said[..] {
+        [] => "no limits".to_owned(),
+        said => said.join(", "),
+    };
+    let kept = match &config.usage_file {
+        Some(file) => format!("what is used is kept in {}", file.display()),
+        None => {
+            "what is used is forgotten with a stop: name quotas.usage_file to keep it".to_owned()
+        }
+    };
+    format!("quotas of keys without their own: {said}; {kept}")
 }
 
 /// When the certificate ends, and whether it has.

@@ -12,6 +12,7 @@ pub struct Keep {
     ledger: Arc<Ledger>,
     file: PathBuf,
     state: Mutex<State>,
+    _lock: snapshot::Lock,
 }
 
 struct State {
@@ -43,12 +44,13 @@ impl Keep {
     /// written over it.
     ///
     /// # Errors
-    /// When the file can be neither read nor put aside.
+    /// When the file can be neither read nor put aside, or another daemon keeps it.
     pub fn resume(ledger: Arc<Ledger>, file: &Path) -> Result<Self, Error> {
         let mut status = KeepStatus {
             file: file.to_owned(),
             ..KeepStatus::default()
         };
+        let lock = snapshot::lock(file)?;
         match snapshot::read(file) {
             Ok((saved, age)) => {
                 ledger.resume(&saved, u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
@@ -79,6 +81,7 @@ impl Keep {
             }),
             ledger,
             file: file.to_owned(),
+            _lock: lock,
         })
     }
 

@@ -49,6 +49,16 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Another daemon keeps its usage there.
+    #[error(
+        "{path}: another edge keeps its usage there (it holds {lock}); give each a file of its own"
+    )]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The lock beside it.
+        lock: PathBuf,
+    },
     /// It cannot be kept aside, so it is not replaced.
     #[error(
         "{path}: holds no usage of keys, and up to {last} there is no name to keep it under; take some of those away"
@@ -139,6 +149,38 @@ pub fn read(path: &Path) -> Result<(Vec<Saved>, Duration), Error> {
     }
     let age_ms = unix_ms().saturating_sub(header.written_at_ms);
     Ok((saved, Duration::from_millis(age_ms)))
+}
+
+/// A file that is this daemon's alone, as long as this exists: the lock is a file beside it,
+/// since the file itself is replaced (flock(2)). It ends with the process, however that ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: std::fs::File,
+}
+
+/// Takes the file for this daemon.
+///
+/// # Errors
+/// When another has it, or the system refuses.
+pub fn lock(path: &Path) -> Result<Lock, Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock = PathBuf::from(name);
+    let file = (std::fs::File::options().write(true).create(true))
+        .truncate(false)
+        .open(&lock)
+        .map_err(|source| Error::Io {
+            path: lock.clone(),
+            source,
+        })?;
+    match file.try_lock() {
+        Ok(()) => Ok(Lock { _file: file }),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Taken {
+            path: path.to_owned(),
+            lock,
+        }),
+        Err(std::fs::TryLockError::Error(source)) => Err(Error::Io { path: lock, source }),
+    }
 }
 
 /// Replaces the file.

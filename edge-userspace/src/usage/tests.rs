@@ -605,3 +605,17 @@ fn a_damaged_file_is_no_usage_and_is_kept_aside() {
     assert!(matches!(keep_aside(&file), Err(Error::Aside { .. })));
     assert!(file.exists());
 }
+
+#[test]
+fn a_file_is_one_edges_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("usage");
+    let held = super::snapshot::lock(&path).unwrap();
+    let error = super::snapshot::lock(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("another edge keeps its usage there"),
+        "{error}"
+    );
+    drop(held);
+    super::snapshot::lock(&path).unwrap();
+}

@@ -35,6 +35,7 @@ async fn versions_are_negotiated_on_messages_only() {
         .body(r#"{"model":"x","messages":[]}"#);
     let chat = client.ask(chat).await.unwrap();
     assert_eq!(chat.json()["object"], "chat.completion");
+    assert_eq!(chat.header("x-request-id"), chat.header("request-id"));
     let count = Ask::new(Method::POST, "/v1/messages/count_tokens")
         .with("x-api-key", ALICE)
         .with("anthropic-version", "2023-06-01")
