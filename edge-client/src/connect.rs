@@ -53,7 +53,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// The TLS handshake failed.
-    #[error("{to}: TLS failed: {source}")]
+    #[error("{to}: TLS failed: {source}{}", cure(source))]
     Tls {
         /// With whom.
         to: Endpoint,
@@ -98,10 +98,34 @@ impl ConnectError {
         )
     }
 
+    /// Whether the edge itself said why it refused.
+    #[must_use]
+    pub fn has_words(&self) -> bool {
+        matches!(self, Self::Refused { told: Some(_), .. })
+    }
+
     /// Whether the edge has said so.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
+    }
+}
+
+/// What helps against the usual faults of certificates.
+fn cure(source: &io::Error) -> &'static str {
+    use rustls::CertificateError::{Other, UnknownIssuer};
+    let inner = source.get_ref();
+    match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(UnknownIssuer)) => {
+            "; trust whoever issued the edge's certificate (`edge connect --ca-file`)"
+        }
+        // What webpki knows and rustls has no name for.
+        Some(rustls::Error::InvalidCertificate(Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "; the edge's certificate is a CA's: make it with basicConstraints CA:FALSE"
+        }
+        _ => "",
     }
 }
 

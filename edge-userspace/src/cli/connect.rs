@@ -10,6 +10,7 @@ use crate::sidecar::{self, ContextIds, Sidecar};
 use edge_client::{Endpoint, Limits, Tls, fingerprint, tls};
 use http::header::HeaderValue;
 use sd_notify::NotifyState;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -163,6 +164,7 @@ impl Connect {
         let filter = filter.map_err(|error| Failure::because(format!("--log: {error}")))?;
         let lines = tracing_subscriber::fmt()
             .with_env_filter(filter)
+            .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);
         match self.json {
             true => lines.json().init(),

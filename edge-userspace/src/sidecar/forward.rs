@@ -135,7 +135,11 @@ impl Forward {
         }
         match last {
             Some(NotTaken::Refused(response)) => Ok(answer::passed(response)),
-            Some(NotTaken::Failed(error)) => Err(self.unanswered(&error)),
+            Some(NotTaken::Failed(error)) => Err(match self.refusal() {
+                // That of a key tells more than that another edge is not there.
+                Some(refusal) if !is_refusal_of_token(&error) => self.refused(refusal),
+                _ => self.unanswered(&error),
+            }),
             None => Err(self.no_edge()),
         }
     }
@@ -160,6 +164,11 @@ impl Forward {
             Err(error) => {
                 let may_have_begun = error.may_have_begun();
                 tracing::debug!(%error, may_have_begun, "an edge did not answer");
+                if let Error::Connect(error) = &error
+                    && error.is_refusal()
+                {
+                    node.refuses(error);
+                }
                 self.nodes.note(|chooser, now| match &error {
                     Error::Connect(error) if error.is_refusal() => {
                         chooser.refused_token(number, random(), now)
@@ -194,19 +203,32 @@ impl Forward {
 
     /// All have refused the token a moment ago.
     fn no_edge(&self) -> ApiError {
-        self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
-        let known = self.nodes.known();
-        let refused = known
-            .iter()
-            .find(|(_, known)| known.away.is_some_and(|(why, _)| why == Why::TokenRefused));
-        match refused {
-            Some((node, _)) => ApiError::authentication(format!(
-                "edge connect: {} refused the token a moment ago: check --audience, the key and the clock with `edge connect --check`",
-                node.client.endpoint()
-            )),
-            None => ApiError::overloaded("edge connect: no edge is known"),
+        match self.refusal() {
+            Some(refusal) => self.refused(refusal),
+            None => {
+                self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
+                ApiError::overloaded("edge connect: no edge is known")
+            }
         }
     }
+
+    fn refused(&self, refusal: String) -> ApiError {
+        self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
+        ApiError::authentication(format!("edge connect: {refusal}"))
+    }
+
+    /// What an edge said that has refused the token and was not asked since.
+    fn refusal(&self) -> Option<String> {
+        let known = self.nodes.known();
+        let mut refused = known
+            .iter()
+            .filter(|(_, known)| known.away.is_some_and(|(why, _)| why == Why::TokenRefused));
+        refused.find_map(|(node, _)| node.refusal())
+    }
+}
+
+fn is_refusal_of_token(error: &Error) -> bool {
+    matches!(error, Error::Connect(error) if error.is_refusal())
 }
 
 /// Takes out what belongs to the client's connection.

@@ -19,6 +19,27 @@ pub struct Node {
     pub answered: AtomicU64,
     /// Requests that it refused, or that did not reach it.
     pub not_taken: AtomicU64,
+    /// What it said when it refused the token last.
+    refusal: Mutex<Option<String>>,
+}
+
+impl Node {
+    /// It has refused the token, in these words.
+    pub fn refuses(&self, error: &edge_client::ConnectError) {
+        // Told without its words when they were asked for a moment ago; those stand.
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusal.is_none() || error.has_words() {
+            *refusal = Some(error.to_string());
+        }
+    }
+
+    /// Why it refused the token last.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        (self.refusal.lock())
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 /// All edges.
@@ -80,6 +101,7 @@ impl Nodes {
             client,
             answered: AtomicU64::new(0),
             not_taken: AtomicU64::new(0),
+            refusal: Mutex::default(),
         });
         inner.nodes.push(Arc::clone(&node));
         Ok(Some(node))

@@ -28,6 +28,8 @@ const REGIONS_EVERY: u64 = 3;
 enum Came {
     Well,
     Late,
+    /// The token was refused; that does not change from one second to the next.
+    Refused,
 }
 
 /// Checks all edges, round after round. Never ends.
@@ -83,18 +85,25 @@ async fn check(nodes: &Nodes, node: &Node) -> Came {
         Ok(Err(error)) => Some(error),
         Err(_) => None,
     };
+    if let Some(Error::Connect(error)) = &failed
+        && error.is_refusal()
+    {
+        node.refuses(error);
+    }
     if let Some(error) = &failed {
         tracing::warn!(%error, "a health check failed");
     }
+    let is_refusal = matches!(&failed, Some(Error::Connect(error)) if error.is_refusal());
     nodes.note(|chooser, now| match failed {
-        Some(Error::Connect(error)) if error.is_refusal() => {
-            chooser.refused_token(number, random(), now)
-        }
+        _ if is_refusal => chooser.refused_token(number, random(), now),
         // All places are taken: it serves.
         Some(Error::Full { .. }) => None,
         _ => chooser.failed(number, random(), now),
     });
-    Came::Late
+    match is_refusal {
+        true => Came::Refused,
+        false => Came::Late,
+    }
 }
 
 /// Reads what the edge says of itself, and of others.
