@@ -43,6 +43,11 @@ impl Client {
         }
     }
 
+    /// The socket.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
     /// Closes our side, then waits for the client's, within bounds. Closing a socket with
     /// unread data in it resets the connection, and a reset may overtake what was sent.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

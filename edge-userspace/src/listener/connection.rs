@@ -103,8 +103,7 @@ pub(super) async fn run(
         Decision::Legacy => (Lane::Legacy, None),
         Decision::Refuse | Decision::Malformed | Decision::NotTls => {
             log_refused(thread, reason, &hello, peer, socket_peer);
-            let is_patient = thread.patient.permit().is_some();
-            refuse::answer(tcp, &decision, &hello.bytes, is_patient).await;
+            refuse::answer(tcp, &decision, &hello.bytes).await;
             return;
         }
     };

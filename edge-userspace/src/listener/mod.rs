@@ -207,8 +207,6 @@ struct Thread {
     api: Api,
     keeper: Rc<Keeper>,
     log: Bounded,
-    /// Refusals that are said again when they are lost.
-    patient: Bounded,
 }
 
 /// Serves one thread's listening sockets, in the order of `listen.addresses`, until
@@ -251,7 +249,6 @@ pub async fn serve(
         api,
         keeper,
         log: Bounded::new(LOG_LINES_PER_SECOND),
-        patient: Bounded::new(refuse::PATIENT_PER_SECOND),
     });
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
     let connections = TaskTracker::new();

@@ -3,21 +3,19 @@
 
 use super::client::Client;
 use super::hello::Decision;
+use super::socket::has_unacknowledged;
 use bytes::BytesMut;
 use socket2::SockRef;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-/// How long a refused client's word may be unacknowledged (tcp(7), TCP_USER_TIMEOUT): enough
-/// for one that was lost to be sent again, a few times, also by a slow network. The client
-/// has nothing more to send, so it would wait for a word that is not said again until it gives up.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// So many refusals a second and thread are patient. What never acknowledges holds at most
-/// ten seconds of them.
-pub(super) const PATIENT_PER_SECOND: u32 = 25;
-/// The others': time for an honest acknowledgement, no more.
-const HASTE: Duration = Duration::from_millis(300);
+/// How long a refused client's word may be unacknowledged: time for one that was lost to be sent
+/// again (after 200 ms on a near network), while nothing is left of the connection a second after.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The kernel's own bound of the same (tcp(7), TCP_USER_TIMEOUT), should this thread be late.
+const AT_MOST: Duration = Duration::from_millis(600);
 
 /// A fatal alert in a record of its own (RFC 8446 sections 5.1 and 6): content type 21,
 /// version 3.3, two bytes.
@@ -37,22 +35,30 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     connection: close\r\n\r\n\
     This port speaks TLS: send the request with https://\n";
 
-/// Answers and closes. `read` is what the client has sent so far; `is_patient`: there is room
-/// to say it again for a while.
-pub(super) async fn answer(tcp: TcpStream, decision: &Decision, read: &[u8], is_patient: bool) {
+/// Answers and closes. `read` is what the client has sent so far.
+///
+/// A client that does not acknowledge the word is reset: it has nothing more to send, so it
+/// would otherwise wait for a word that is not said again until it gives up by itself.
+pub(super) async fn answer(tcp: TcpStream, decision: &Decision, read: &[u8]) {
     let word: &[u8] = match decision {
         Decision::Malformed => &DECODE_ERROR,
         Decision::NotTls if looks_like_http(read) => PLAIN_HTTP,
         Decision::NotTls => &UNEXPECTED_MESSAGE,
         Decision::Refuse | Decision::Zero(_) | Decision::Legacy => &ACCESS_DENIED,
     };
-    // Nothing stays of one who does not acknowledge the word: the first retransmission after
-    // this time ends it. If it cannot be set, it is the listening socket's, which is longer.
-    let unacknowledged = if is_patient { PATIENCE } else { HASTE };
-    let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(unacknowledged));
+    // If it cannot be set, it is the listening socket's, which is longer.
+    let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(AT_MOST));
     let mut client = Client::new(tcp, BytesMut::new());
     // A client that has gone already needs no answer.
-    if client.write_all(word).await.is_ok() {
+    if client.write_all(word).await.is_err() {
+        return;
+    }
+    if timeout(PATIENCE, client.shutdown()).await.is_err() {
+        if has_unacknowledged(client.tcp()) {
+            // Closing is a reset then.
+            let _ = SockRef::from(client.tcp()).set_linger(Some(Duration::ZERO));
+            return;
+        }
         let _ = client.shutdown().await;
     }
 }
@@ -79,31 +85,22 @@ mod tests {
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
     }
 
-    #[test]
-    fn a_word_is_said_again_for_as_long_as_there_is_room() {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
-        runtime.block_on(async {
-            for (is_patient, time) in [(true, PATIENCE), (false, HASTE)] {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let address = listener.local_addr().unwrap();
-                let mut client = TcpStream::connect(address).await.unwrap();
-                let tcp = listener.accept().await.unwrap().0.into_std().unwrap();
-                let again = tcp.try_clone().unwrap();
-                let tcp = TcpStream::from_std(tcp).unwrap();
-                let mut word = Vec::new();
-                let (_, read) =
-                    tokio::join!(answer(tcp, &Decision::Refuse, b"\x16", is_patient), async {
-                        let read = client.read_to_end(&mut word).await;
-                        client.shutdown().await.unwrap();
-                        read
-                    });
-                read.unwrap();
-                assert_eq!(word, ACCESS_DENIED);
-                let told = SockRef::from(&again).tcp_user_timeout().unwrap();
-                assert_eq!(told, Some(time));
-            }
+    /// One that reads late has acknowledged, and is not reset.
+    #[tokio::test]
+    async fn a_word_that_was_acknowledged_is_not_overtaken() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let tcp = listener.accept().await.unwrap().0;
+        let (mut word, late) = (Vec::new(), PATIENCE + Duration::from_millis(100));
+        let (_, read) = tokio::join!(answer(tcp, &Decision::Refuse, b"\x16"), async {
+            tokio::time::sleep(late).await;
+            let read = client.read_to_end(&mut word).await;
+            client.shutdown().await.unwrap();
+            read
         });
+        read.unwrap();
+        assert_eq!(word, ACCESS_DENIED);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Listening sockets.
 #![expect(
     unsafe_code,
-    reason = "named island: TCP_DEFER_ACCEPT has no safe wrapper"
+    reason = "named island: TCP_DEFER_ACCEPT and SIOCOUTQ have no safe wrapper"
 )]
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// A client that acknowledges nothing, or keeps its window shut, is gone after this time
@@ -132,6 +132,16 @@ fn set_defer_accept(socket: &Socket, wait: Duration) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Whether the peer has yet to acknowledge something that was sent, the end included (tcp(7),
+/// SIOCOUTQ, which is TIOCOUTQ). A socket that cannot say has nothing more to say.
+pub(super) fn has_unacknowledged(socket: &impl AsRawFd) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open while `socket` is borrowed; the request writes one c_int to
+    // the pointer, which is of one that outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    result == 0 && bytes > 0
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub(crate) enum End {
     Served,
     /// A fatal `access_denied` alert, told by the TLS library.
     Denied,
+    /// A TCP reset before anything was told.
+    Reset,
     Failed(String),
 }
 
@@ -97,6 +99,7 @@ fn connect(known: &Known, kind: Kind) -> End {
     match speak(known, kind) {
         Ok(head) if head.starts_with("HTTP/1.1 200") => End::Served,
         Ok(head) => End::Failed(head.lines().next().unwrap_or_default().to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => End::Reset,
         Err(error) => {
             let tls = error.get_ref().and_then(|error| error.downcast_ref());
             let denied = rustls::Error::AlertReceived(AlertDescription::AccessDenied);

@@ -144,11 +144,27 @@ impl Account {
 
     /// Honest clients that were not served, and bad ones that were not told so.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let faults = self.ends.iter().filter(|(kind, end)| match kind.offer {
+        self.those(|kind, end| match kind.offer {
             Offer::Bad => *end != End::Denied,
             Offer::Good | Offer::Nothing => *end != End::Served,
-        });
-        faults
+        })
+    }
+
+    /// Honest clients that were not served.
+    pub(crate) fn unserved(&self) -> Vec<String> {
+        let honest = |kind: &Kind| kind.offer != Offer::Bad;
+        self.those(|kind, end| honest(kind) && *end != End::Served)
+    }
+
+    /// Bad clients that heard neither the alert nor a reset.
+    pub(crate) fn untold(&self) -> Vec<String> {
+        let heard = |end: &End| *end == End::Denied || *end == End::Reset;
+        self.those(|kind, end| kind.offer == Offer::Bad && !heard(end))
+    }
+
+    fn those(&self, which: impl Fn(&Kind, &End) -> bool) -> Vec<String> {
+        let those = self.ends.iter().filter(|(kind, end)| which(kind, end));
+        those
             .map(|(kind, end)| format!("{kind:?}: {end:?}"))
             .collect()
     }
