@@ -428,6 +428,8 @@ impl Api {
     ) -> Response<ResponseBody> {
         let mut headers = head.headers;
         upstream::strip_hop_by_hop(&mut headers);
+        // Whatever an upstream says: it has begun.
+        headers.remove(error::X_EDGE_NOT_BEGUN);
         let extras = learn.extras;
         let side = learn.begun(answer.picked().id(), head.status, &mut headers);
         let is_event_stream = headers::is_event_stream(&headers);

@@ -29,7 +29,8 @@ pub(super) struct Seen<'a> {
     pub(super) encoding: Encoding,
     /// A content encoding other than those that are read.
     pub(super) encoding_unknown: bool,
-    /// A transfer encoding other than chunked.
+    is_chunked: bool,
+    /// A transfer encoding other than chunked, once.
     pub(super) framing_unknown: bool,
     /// How many `host` headers there are.
     pub(super) hosts: usize,
@@ -109,7 +110,9 @@ impl<'a> Seen<'a> {
                     seen.names_end_to_end |= names.any(|name| is_relied_on(name.trim_ascii()));
                 }
                 "transfer-encoding" => {
-                    seen.framing_unknown |= !value.as_bytes().eq_ignore_ascii_case(b"chunked");
+                    seen.framing_unknown |=
+                        seen.is_chunked || !value.as_bytes().eq_ignore_ascii_case(b"chunked");
+                    seen.is_chunked = true;
                 }
                 "x-anthropic-layer" => seen.layer = true,
                 "x-anthropic-context-id" => {

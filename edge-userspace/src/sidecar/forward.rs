@@ -245,9 +245,8 @@ fn is_refusal<B>(response: &Response<B>) -> bool {
     let says = |name: &HeaderName| headers.get(name).is_some_and(|value| value == "true");
     let is_own = headers.contains_key(ROUTED_TO) && !headers.contains_key(UPSTREAM_REQUEST_ID);
     let has_begun = match response.status().as_u16() {
-        429 => false,
-        // Some of those come after the upstream was asked.
-        500.. => !says(&X_EDGE_NOT_BEGUN),
+        // Some come after the upstream was asked, or from it.
+        429 | 500.. => !says(&X_EDGE_NOT_BEGUN),
         _ => true,
     };
     // A cap that is no matter of the node says that it is no use to try again.
@@ -296,7 +295,9 @@ mod tests {
         let not_begun = ("x-edge-not-begun", "true");
         let upstreams = ("x-edge-upstream-request-id", "req_1");
         for (status, lines, expected) in [
-            (429, vec![own, retry], true),
+            (429, vec![own, retry, not_begun], true),
+            // An upstream's, behind an edge that saw no id of it.
+            (429, vec![own, retry], false),
             (529, vec![own, retry, not_begun], true),
             // No edge has said it.
             (429, vec![retry], false),

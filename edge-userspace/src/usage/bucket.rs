@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// How much of the future may be taken, nanoseconds: a minute's worth.
 const MINUTE_NS: u64 = 60_000_000_000;
-/// The deepest debt, nanoseconds: an hour's worth. What is charged beyond it is forgiven.
-const MOST_DEBT_NS: u64 = 60 * MINUTE_NS;
+/// The deepest debt, nanoseconds: a day's worth. What is charged beyond it is forgiven.
+const MOST_DEBT_NS: u64 = 24 * 60 * MINUTE_NS;
 
 /// One bucket. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Default)]

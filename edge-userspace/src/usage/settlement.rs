@@ -1,6 +1,7 @@
 //! One request's part of the ledger, from the moment it is let in until it has ended.
 
 use super::account::Account;
+use super::day;
 use super::ledger::Ledger;
 use super::used::{By, Stage};
 use super::{Limits, Observed, Refused, Used};
@@ -40,8 +41,9 @@ struct Live {
     reserved_output: u64,
     /// What is charged to the output: what is held back, or more.
     charged_output: u64,
-    /// Tokens that are booked of today.
+    /// Tokens that are booked, and the number of the day of which they are.
     booked: u64,
+    booked_day: u64,
     last: Observed,
 }
 
@@ -63,6 +65,7 @@ impl Settlement {
             reserved_output: 0,
             charged_output: 0,
             booked: 0,
+            booked_day: 0,
             last: Observed::default(),
         })))
     }
@@ -158,6 +161,7 @@ impl Live {
         }
         ledger.reserved(account, count, output);
         self.booked = count;
+        self.booked_day = day::number(now.unix_s);
         self.count = count;
         self.reserved_output = output;
         self.charged_output = output;
@@ -190,10 +194,15 @@ impl Live {
         Go::On
     }
 
-    /// All of it is booked of today now; what today's tokens are then.
+    /// All of it is booked now; what today's tokens are then. What was booked of a day that is
+    /// over stays that day's: nothing of it is given back today.
     fn book_today(&mut self, used: u64, now: Now) -> u64 {
         let more = used.saturating_sub(self.booked);
-        let less = self.booked.saturating_sub(used);
+        let mut less = self.booked.saturating_sub(used);
+        let today = day::number(now.unix_s);
+        if std::mem::replace(&mut self.booked_day, today) != today {
+            less = 0;
+        }
         self.booked = used;
         self.ledger.spend(&self.account, more, less, now)
     }

@@ -402,6 +402,25 @@ fn a_stream_that_passes_the_days_cap_is_cut_and_nothing_follows_it() {
 }
 
 #[test]
+fn what_was_booked_yesterday_is_not_given_back_today() {
+    let books = Books::new(Quotas {
+        tokens_per_day: Some(10_000),
+        ..Quotas::default()
+    });
+    let mut over_midnight = books.begin();
+    over_midnight.reserve(5000, 0).unwrap();
+    over_midnight.sent();
+    LATER_S.set(86_400);
+    let mut today = books.begin();
+    today.reserve(500, 0).unwrap();
+    assert_eq!(books.usage().tokens_today, 500);
+    over_midnight.failed();
+    assert_eq!(books.usage().tokens_today, 500);
+    drop(today);
+    assert_eq!(books.usage().tokens_today, 0, "it was never sent");
+}
+
+#[test]
 fn an_answer_beyond_its_reservation_is_charged_as_it_comes() {
     let books = Books::new(Quotas {
         output_tokens_per_minute: Some(1000),

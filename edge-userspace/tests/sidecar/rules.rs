@@ -7,7 +7,7 @@ use crate::world::{Wishes, World, until};
 use http::Method;
 use std::time::Duration;
 
-const OTHER: &[(&str, &str)] = &[("retry-after", "30")];
+const OTHER: &[(&str, &str)] = &[("retry-after", "30"), ("x-edge-not-begun", "true")];
 
 async fn two() -> (Scripted, Scripted, Local) {
     let (first, second) = (Scripted::new().await, Scripted::new().await);
@@ -27,8 +27,11 @@ fn placed<'a>(local: &Local, first: &'a Scripted, second: &'a Scripted) -> [&'a 
 #[tokio::test]
 async fn a_refused_request_goes_to_another_edge_before_the_program_hears_of_it() {
     for (status, more) in [
-        (429, vec![("retry-after", "1")]),
-        (429, vec![]),
+        (
+            429,
+            vec![("retry-after", "1"), ("x-edge-not-begun", "true")],
+        ),
+        (429, vec![("x-edge-not-begun", "true")]),
         (529, vec![("x-edge-not-begun", "true")]),
         (504, vec![("x-edge-not-begun", "true")]),
     ] {
@@ -61,7 +64,15 @@ async fn what_is_no_refusal_of_the_edge_is_not_sent_again() {
             ..Does::refuses(429, &[])
         },
         // The upstream's own.
-        Does::refuses(429, &[("x-edge-upstream-request-id", "req_up")]),
+        Does::refuses(
+            429,
+            &[
+                ("x-edge-upstream-request-id", "req_up"),
+                ("x-edge-not-begun", "true"),
+            ],
+        ),
+        // An upstream's that says no id.
+        Does::refuses(429, &[]),
         // It may have begun.
         Does::refuses(529, &[]),
         Does::refuses(500, &[]),
@@ -87,7 +98,7 @@ async fn when_all_refuse_the_program_gets_the_edges_own_words() {
     let words = r#"{"type":"error","error":{"type":"rate_limit_error","message":"too many"}}"#;
     let does = Does {
         body: words.to_owned(),
-        ..Does::refuses(429, &[("retry-after", "1")])
+        ..Does::refuses(429, &[("retry-after", "1"), ("x-edge-not-begun", "true")])
     };
     first.does(does.clone());
     second.does(does);

@@ -69,7 +69,11 @@ impl Strings {
                     let plain = &rest[..stop.unwrap_or(rest.len())];
                     if has_control(plain) {
                         let first = plain.iter().position(|byte| *byte < 0x20);
-                        return Err((at + first.unwrap_or(0), Wrong::Control));
+                        let first = first.unwrap_or(0);
+                        // Told as far as it is right, however it was cut.
+                        self.plain(&plain[..first], visit);
+                        self.flush(visit);
+                        return Err((at + first, Wrong::Control));
                     }
                     self.plain(plain, visit);
                     at += plain.len();
@@ -100,8 +104,10 @@ impl Strings {
                     }
                 }
                 Stage::Escape(high) => {
-                    self.escape(high, chunk[at], visit)
-                        .ok_or((at, Wrong::Escape))?;
+                    if self.escape(high, chunk[at], visit).is_none() {
+                        self.flush(visit);
+                        return Err((at, Wrong::Escape));
+                    }
                     at += 1;
                     self.check_length(at)?;
                 }
@@ -110,7 +116,10 @@ impl Strings {
                     digits,
                     value,
                 } => {
-                    let digit = (char::from(chunk[at]).to_digit(16)).ok_or((at, Wrong::Escape))?;
+                    let Some(digit) = char::from(chunk[at]).to_digit(16) else {
+                        self.flush(visit);
+                        return Err((at, Wrong::Escape));
+                    };
                     let value = value << 4 | digit as u16;
                     at += 1;
                     if digits < 3 {

@@ -162,7 +162,7 @@ fn figures_are_cumulative_and_the_last_one_stands() {
     let huge = delta(&format!(
         r#"{{"input_tokens":{huge},"cache_read_input_tokens":{huge},"output_tokens":{huge}}}"#
     ));
-    assert_eq!(observed(&events(&[&huge]), true).prompt(), Some(u64::MAX));
+    assert_eq!(observed(&events(&[&huge]), true).prompt(), None, "no model");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn ten_thousand_events_cut_at_every_byte_are_the_same() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn whatever_comes_breaks_nothing(body in proptest::collection::vec(any::<u8>(), 0..300), size in 1usize..9) {
         for is_event_stream in [false, true] {

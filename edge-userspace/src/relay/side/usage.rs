@@ -2,6 +2,10 @@
 
 use crate::usage::Observed;
 
+/// More than any model reads or writes at once: a figure beyond it is not said, so that no sum
+/// of figures ever overflows.
+const MOST: u64 = 1 << 40;
+
 /// What one usage says. What is no whole number that fits is not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -33,21 +37,23 @@ impl Usage {
     /// Takes over what is said; what is not said stays as it was. Figures are cumulative, so
     /// the last one stands.
     pub(super) fn tell(&self, observed: &mut Observed) {
-        let mut input = self.input;
-        let mut cache_read = self.cache_read;
+        let sane = |said: Option<u64>| said.filter(|tokens| *tokens <= MOST);
+        let mut input = sane(self.input);
+        let mut cache_read = sane(self.cache_read);
         if input.is_none()
-            && let Some(prompt) = self.prompt
+            && let Some(prompt) = sane(self.prompt)
         {
-            // Those that were cached are among them here.
-            let cached = self.cached.map(|cached| cached.min(prompt));
+            // Those that were cached are among them here, also when they were said before.
+            let cached = sane(self.cached).or(observed.cache_read);
+            let cached = cached.map(|cached| cached.min(prompt));
             input = Some(prompt - cached.unwrap_or(0));
             cache_read = cache_read.or(cached);
         }
         for (said, place) in [
             (input, &mut observed.input),
             (cache_read, &mut observed.cache_read),
-            (self.cache_written, &mut observed.cache_written),
-            (self.output.or(self.completion), &mut observed.output),
+            (sane(self.cache_written), &mut observed.cache_written),
+            (sane(self.output.or(self.completion)), &mut observed.output),
         ] {
             if said.is_some() {
                 *place = said;
