@@ -34,7 +34,7 @@ const BENCHES: &[About] = &[
     About {
         name: "slots",
         measures: "the table of contexts beside other maps: look-ups, and hit rates on traces",
-        takes: "some minutes",
+        takes: "a minute",
         needs: "nothing",
     },
     About {
@@ -46,7 +46,7 @@ const BENCHES: &[About] = &[
     About {
         name: "tokens",
         measures: "token counts, exact and estimated, with every instruction set, beside other tokenizers",
-        takes: "twenty minutes; --quick: fewer texts and rounds",
+        takes: "six minutes, and a few to compile; --quick: fewer texts and rounds",
         needs: "cargo xtask setup --references for other tokenizers and the texts; what is not there is skipped by name",
     },
     About {

@@ -156,6 +156,11 @@ impl Account {
         self.those(|kind, end| honest(kind) && *end != End::Served)
     }
 
+    /// Bad clients that did not hear the alert.
+    pub(crate) fn not_denied(&self) -> Vec<String> {
+        self.those(|kind, end| kind.offer == Offer::Bad && *end != End::Denied)
+    }
+
     /// Bad clients that heard neither the alert nor a reset.
     pub(crate) fn untold(&self) -> Vec<String> {
         let heard = |end: &End| *end == End::Denied || *end == End::Reset;
