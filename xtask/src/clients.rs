@@ -32,7 +32,7 @@ fn packages() -> anyhow::Result<Packages> {
     let lists = crate::workspace().join("edge-userspace/tests/sdk");
     Ok(Packages {
         folder,
-        requirements: lists.join("python/requirements.txt"),
-        package: lists.join("node/package.json"),
+        requirements: Some(lists.join("python/requirements.txt")),
+        package: Some(lists.join("node/package.json")),
     })
 }

@@ -20,6 +20,7 @@ mod container;
 mod doctor;
 mod kernels;
 mod packages;
+mod peers;
 mod references;
 mod run;
 mod setup;

@@ -10,10 +10,10 @@ use std::process::Command;
 pub(crate) struct Packages {
     /// Where they are.
     pub(crate) folder: PathBuf,
-    /// `name==version` on each line.
-    pub(crate) requirements: PathBuf,
-    /// With `dependencies` in single versions.
-    pub(crate) package: PathBuf,
+    /// `name==version` on each line, if there are any of Python.
+    pub(crate) requirements: Option<PathBuf>,
+    /// With `dependencies` in single versions, if there are any of npm.
+    pub(crate) package: Option<PathBuf>,
 }
 
 impl Packages {
@@ -24,7 +24,7 @@ impl Packages {
     pub(crate) fn install(&self) -> anyhow::Result<()> {
         let folder = &self.folder;
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        if let Err(why) = self.python() {
+        if let (Some(requirements), Err(why)) = (&self.requirements, self.python()) {
             ui::step(&format!(
                 "Python packages into {} ({why})",
                 folder.display()
@@ -34,13 +34,13 @@ impl Packages {
             let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
             let mut command = Command::new(venv.join("bin/python"));
             command.args(pip).args(["install", "--requirement"]);
-            demand(command.arg(&self.requirements))?;
+            demand(command.arg(requirements))?;
         }
-        if let Err(why) = self.npm() {
+        if let (Some(package), Err(why)) = (&self.package, self.npm()) {
             ui::step(&format!("npm packages into {} ({why})", folder.display()));
             let npm = folder.join("npm");
             std::fs::create_dir_all(&npm)?;
-            std::fs::copy(&self.package, npm.join("package.json"))?;
+            std::fs::copy(package, npm.join("package.json"))?;
             let quiet = ["install", "--no-audit", "--no-fund", "--ignore-scripts"];
             demand(Command::new("npm").args(quiet).current_dir(&npm))?;
         }
@@ -49,16 +49,22 @@ impl Packages {
 
     /// What is there; or what is not.
     pub(crate) fn found(&self) -> Result<String, String> {
-        Ok(format!("{}, {}", self.python()?, self.npm()?))
+        let found = [self.python()?, self.npm()?];
+        let found: Vec<_> = found.into_iter().filter(|list| !list.is_empty()).collect();
+        Ok(found.join(", "))
     }
 
     /// The Python packages, if all are there as the list says.
     fn python(&self) -> Result<String, String> {
-        let path = &self.requirements;
+        let Some(path) = &self.requirements else {
+            return Ok(String::new());
+        };
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let wanted: Vec<_> = text
             .lines()
             .filter_map(|line| line.split_once("=="))
+            // `name[extra]` asks for more than the package, whose name is what stands before.
+            .map(|(name, version)| (name.split('[').next().unwrap_or(name), version))
             .collect();
         let script = "import sys, importlib.metadata as m\n\
             for name in sys.argv[1:]: print(m.version(name))";
@@ -86,7 +92,10 @@ impl Packages {
                 std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
         };
-        let wanted = read(&self.package)?;
+        let Some(package) = &self.package else {
+            return Ok(String::new());
+        };
+        let wanted = read(package)?;
         let wanted = wanted["dependencies"].as_object();
         let mut all = Vec::new();
         for (name, version) in wanted.into_iter().flatten() {

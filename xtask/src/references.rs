@@ -89,7 +89,7 @@ fn packages() -> anyhow::Result<Packages> {
     let lists = crate::workspace().join(LISTS);
     Ok(Packages {
         folder,
-        requirements: lists.join("requirements.txt"),
-        package: lists.join("package.json"),
+        requirements: Some(lists.join("requirements.txt")),
+        package: Some(lists.join("package.json")),
     })
 }

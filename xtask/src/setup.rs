@@ -5,6 +5,7 @@
 
 use crate::cargo;
 use crate::clients;
+use crate::peers;
 use crate::references;
 use crate::tool::{CI_TOOLS, Source, TOOLS};
 use crate::ui::{self, Tone, paint};
@@ -27,7 +28,8 @@ Examples:
   sudo -E cargo xtask setup --ci    also cargo-deny, the linter for the XDP program, the SDKs,
                                     and the tokenizers and texts that counts are compared with
   cargo xtask setup --references    those last alone, as any user: into the build directory
-  cargo xtask setup --clients       the SDKs alone, likewise")]
+  cargo xtask setup --clients       the SDKs alone, likewise
+  cargo xtask setup --peers         what the edge is measured beside: other proxies and gateways")]
 pub(crate) struct Args {
     /// Also what `cargo xtask ci` alone needs.
     #[arg(long)]
@@ -40,16 +42,24 @@ pub(crate) struct Args {
     /// Only the official SDKs that the tests run.
     #[arg(long, conflicts_with = "ci")]
     clients: bool,
+
+    /// Only the proxies and gateways that the edge is measured beside. What cannot be had is
+    /// named, and the benches go on without it.
+    #[arg(long, conflicts_with = "ci")]
+    peers: bool,
 }
 
 /// Installs or tells.
 pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.references || args.clients {
+    if args.references || args.clients || args.peers {
         if args.references {
             references::install()?;
         }
         if args.clients {
             clients::install()?;
+        }
+        if args.peers {
+            peers::install()?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -158,6 +158,28 @@ pub(crate) const OPTIONAL_TOOLS: [Tool; 5] = [
     },
 ];
 
+/// What the edge is measured beside, and what measures it: `cargo xtask bench edge`.
+pub(crate) const PEER_TOOLS: [Tool; 3] = [
+    Tool {
+        name: "nginx",
+        command: &["nginx", "-v"],
+        purpose: "`cargo xtask bench edge` measures the edge beside it",
+        source: Debian("nginx"),
+    },
+    Tool {
+        name: "HAProxy",
+        command: &["haproxy", "-v"],
+        purpose: "`cargo xtask bench edge` measures the edge beside it",
+        source: Debian("haproxy"),
+    },
+    Tool {
+        name: "h2load",
+        command: &["h2load", "--version"],
+        purpose: "`cargo xtask bench edge` sends requests by it",
+        source: Debian("nghttp2-client"),
+    },
+];
+
 impl Tool {
     /// What it says of itself, short.
     ///

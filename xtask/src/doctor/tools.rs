@@ -4,8 +4,9 @@
 use super::{Check, State};
 use crate::cargo;
 use crate::clients;
+use crate::peers;
 use crate::references;
-use crate::tool::{CI_TOOLS, OPTIONAL_TOOLS, TOOLS, Tool};
+use crate::tool::{CI_TOOLS, OPTIONAL_TOOLS, PEER_TOOLS, TOOLS, Tool};
 use edge_ebpf_builder::{Missing, Prebuilt, Search, Sources};
 use std::process::Command;
 
@@ -14,10 +15,20 @@ pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
     checks.extend(TOOLS.iter().map(required));
     checks.extend(bpf_toolchain());
     checks.push(prebuilt());
-    checks.extend(CI_TOOLS.iter().chain(&OPTIONAL_TOOLS).map(optional));
+    let optional_tools = CI_TOOLS.iter().chain(&OPTIONAL_TOOLS).chain(&PEER_TOOLS);
+    checks.extend(optional_tools.map(optional));
     checks.push(reference_tokenizers());
     checks.push(sdks());
+    checks.push(gateways());
     Ok(checks)
+}
+
+fn gateways() -> Check {
+    const NAME: &str = "proxies and gateways";
+    match peers::found() {
+        Ok(found) => Check::good(NAME, found),
+        Err(why) => Check::optional(NAME, format!("{why}; {}", peers::PURPOSE), peers::FIX),
+    }
 }
 
 fn sdks() -> Check {
