@@ -3,6 +3,7 @@
 use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
+use super::leaving::Leaving;
 use super::proxy_protocol::{self, Preface};
 use super::unreadable::{Unreadable, Wire};
 use super::windows::Windows;
@@ -20,6 +21,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -262,7 +264,8 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .keep_alive_timeout(PING_TIMEOUT);
         let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
         let close = http2::Connection::graceful_shutdown;
-        drive(connection, close, &session, metrics).await
+        let never = |_: &mut Context<'_>| Poll::Pending;
+        drive(connection, close, never, &session, metrics).await
     } else {
         let mut builder = http1::Builder::new();
         builder
@@ -271,7 +274,9 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .max_header_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEAD_BYTES);
-        let io = Unreadable::new(tls, thread, &session, &wire);
+        let tls = Rc::new(RefCell::new(tls));
+        let mut leaving = Leaving::new(&tls, &wire, &session);
+        let io = Unreadable::new(&tls, thread, &session, &wire);
         let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
         // Accepted when the daemon stopped already, it has had no request, and would be
         // closed at once: the response to the first one closes it, or patience's end.
@@ -281,7 +286,8 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
                 http1::Connection::graceful_shutdown(connection);
             }
         };
-        drive(connection, close, &session, metrics).await
+        let left = |cx: &mut Context<'_>| leaving.poll(cx);
+        drive(connection, close, left, &session, metrics).await
     };
     if let Err(error) = ended {
         if is_the_clients_fault(&error) {
@@ -301,10 +307,11 @@ fn is_the_clients_fault(error: &hyper::Error) -> bool {
 /// Runs a connection to its end, and brings the end about when the session's state says so.
 ///
 /// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
-/// response that runs.
+/// response that runs. `left` says that the client has left, where HTTP does not see it.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),
+    mut left: impl FnMut(&mut Context<'_>) -> Poll<()>,
     session: &Session,
     metrics: &Metrics,
 ) -> hyper::Result<()> {
@@ -327,6 +334,10 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
             if session.state() != known {
                 // A request that was answered just now changed it.
                 continue;
+            }
+            if left(cx).is_ready() {
+                tracing::debug!("the client has left while a request ran");
+                return Poll::Ready(Ok(()));
             }
             return match &mut patience {
                 Some(patience) => poll_patience(patience, session, cx).map(Ok),

@@ -12,6 +12,7 @@ mod client;
 mod compare;
 mod connection;
 mod hello;
+mod leaving;
 mod proxy_protocol;
 mod refuse;
 mod rules;

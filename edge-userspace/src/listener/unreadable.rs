@@ -8,7 +8,7 @@
 use super::Thread;
 use crate::session::Session;
 use http::StatusCode;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -30,11 +30,13 @@ pub(super) struct Wire {
     /// The client has said `content-length`, in a head or elsewhere. A request with chunks
     /// after that may have had both, and its connection must end (RFC 9112 section 6.1).
     pub(super) length_said: Cell<bool>,
+    /// What the client says next is waited for: its end will be seen by who reads.
+    pub(super) is_awaited: Cell<bool>,
 }
 
 /// A client's connection on which such heads are replaced.
 pub(super) struct Unreadable<S> {
-    stream: S,
+    stream: Rc<RefCell<S>>,
     thread: Rc<Thread>,
     session: Rc<Session>,
     wire: Rc<Wire>,
@@ -47,13 +49,13 @@ pub(super) struct Unreadable<S> {
 
 impl<S: AsyncWrite + Unpin> Unreadable<S> {
     pub(super) fn new(
-        stream: S,
+        stream: &Rc<RefCell<S>>,
         thread: &Rc<Thread>,
         session: &Rc<Session>,
         wire: &Rc<Wire>,
     ) -> Self {
         Self {
-            stream,
+            stream: Rc::clone(stream),
             thread: Rc::clone(thread),
             session: Rc::clone(session),
             wire: Rc::clone(wire),
@@ -67,7 +69,7 @@ impl<S: AsyncWrite + Unpin> Unreadable<S> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.answer.len() {
             let left = &self.answer[self.written..];
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, left))? {
+            match ready!(poll_write(&self.stream, cx, left))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 count => self.written += count,
             }
@@ -102,6 +104,14 @@ impl<S: AsyncWrite + Unpin> Unreadable<S> {
         answer.extend_from_slice(&body);
         Some(answer)
     }
+}
+
+fn poll_write<S: AsyncWrite + Unpin>(
+    stream: &RefCell<S>,
+    cx: &mut Context<'_>,
+    bytes: &[u8],
+) -> Poll<io::Result<usize>> {
+    Pin::new(&mut *stream.borrow_mut()).poll_write(cx, bytes)
 }
 
 /// Whether the name stands in `bytes`, or begins in `end`, which is what came before and
@@ -178,7 +188,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unreadable<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, buffer);
+        self.wire.is_awaited.set(read.is_pending());
+        ready!(read)?;
         if !self.wire.length_said.get() {
             let said = says_length(&mut self.end, &buffer.filled()[before..]);
             self.wire.length_said.set(said);
@@ -200,17 +212,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unreadable<S> {
             let _ = self.poll_answer(cx)?;
             return Poll::Ready(Ok(bytes.len()));
         }
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        poll_write(&self.stream, cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_answer(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut *self.stream.borrow_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_answer(cx))?;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut *self.stream.borrow_mut()).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -223,11 +235,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unreadable<S> {
             return self.poll_write(cx, one);
         }
         ready!(self.poll_answer(cx))?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        Pin::new(&mut *self.stream.borrow_mut()).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.borrow().is_write_vectored()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients that leave: the upstream is told, in whatever phase it happens.
 
-use crate::client::{Ask, Http, pieces};
+use crate::client::{Ask, Http, alpn, pieces};
 use crate::upstream::{read_request, scripted};
 use crate::world::{ALICE, Wishes, World, soon, token, until};
 use bytes::Bytes;
@@ -172,6 +172,103 @@ async fn a_client_that_reads_nothing_holds_the_upstream_back() {
         );
         assert!(body.ends_with(b"data: {\"type\":\"message_stop\"}\n\n"));
     }
+}
+
+/// What may lie unread behind a request.
+fn strays() -> Vec<Vec<u8>> {
+    let next = b"GET /v1/models HTTP/1.1\r\nhost: edge.test\r\n\r\n";
+    vec![
+        b"x".to_vec(),
+        b"\r\n".to_vec(),
+        next.to_vec(),
+        // More than anyone reads ahead, and less than the socket's buffer holds: of what does not
+        // fit there the client's system would keep the end back.
+        vec![b'x'; 40_000],
+    ]
+}
+
+/// How a client that sends nothing more closes its connection.
+#[derive(Clone, Copy, Debug)]
+enum Close {
+    /// TLS's goodbye, then TCP's.
+    Well,
+    /// Its sending side alone, without a word.
+    Half,
+    Reset,
+}
+
+/// Bytes that nobody reads hide an HTTP/1.1 connection's end, but not from the edge.
+#[tokio::test]
+async fn behind_bytes_that_nobody_reads() {
+    let world = World::new();
+    let fault = |how: &str, stream: bool| {
+        let body = format!(r#"{{"model":"claude-demo","messages":[],"stream":{stream}}}"#);
+        format!(
+            "POST /v1/messages HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {ALICE}\r\n\
+             anthropic-version: 2023-06-01\r\nx-demo-error: {how}\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let asks = [
+        ("before the head", fault("hang", false)),
+        ("in the middle", fault("hang-mid-stream", true)),
+    ];
+    let mut count = 0;
+    for (phase, ask) in &asks {
+        for stray in strays() {
+            for close in [Close::Well, Close::Half, Close::Reset] {
+                let hello = alpn(&[b"http/1.1", &token(ALICE)]);
+                let mut tls = world.tls(&hello).await.unwrap();
+                tls.write_all(ask.as_bytes()).await.unwrap();
+                let figures = || world.model.stats().figures();
+                until("the request upstream", || figures().active == 1).await;
+                tls.write_all(&stray).await.unwrap();
+                let at = Instant::now();
+                match close {
+                    Close::Well => tls.shutdown().await.unwrap(),
+                    Close::Half => tls.get_mut().0.shutdown().await.unwrap(),
+                    Close::Reset => tls.get_ref().0.set_zero_linger().unwrap(),
+                }
+                let open = matches!(close, Close::Half).then_some(tls);
+                count += 1;
+                cancelled(&world, count).await;
+                println!(
+                    "{phase}, {} bytes behind it, {close:?}: seen after {:?}",
+                    stray.len(),
+                    at.elapsed()
+                );
+                drop(open);
+            }
+        }
+    }
+}
+
+/// Two requests at once are no end: both are answered.
+#[tokio::test]
+async fn a_client_that_sends_ahead_has_not_left() {
+    let world = World::new();
+    let ask = |more: &str| {
+        let body = r#"{"model":"claude-demo","messages":[],"stream":true}"#;
+        format!(
+            "POST /v1/messages HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {ALICE}\r\n\
+             anthropic-version: 2023-06-01\r\nx-demo-first-token-ms: 300\r\n{more}\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let hello = alpn(&[b"http/1.1", &token(ALICE)]);
+    let mut tls = world.tls(&hello).await.unwrap();
+    tls.write_all(ask("").as_bytes()).await.unwrap();
+    let last = ask("connection: close\r\n");
+    for byte in last.as_bytes().chunks(100) {
+        tls.write_all(byte).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut answers = String::new();
+    let _ = soon("both answers", tls.read_to_string(&mut answers)).await;
+    assert_eq!(answers.matches("event: message_stop").count(), 2);
+    assert_eq!(world.model.stats().figures().cancelled, 0);
 }
 
 /// How far an answer has come when its client leaves.
