@@ -58,15 +58,20 @@ fn main() -> ExitCode {
         ("l1", 256, tables::DEFAULT_SLOTS),
         ("l1_half_full", 256, 512),
         ("l2", 4096, tables::DEFAULT_SLOTS),
-        ("64k", 65_536.min(most), tables::DEFAULT_SLOTS),
-        ("1m", most, most * 2),
+        // With room for twice as many, as the others have it.
+        ("64k", 65_536.min(most), 2 * 65_536.min(most)),
+        ("64k_default", 65_536.min(most), tables::DEFAULT_SLOTS),
+        ("1m", most, 2 * most),
     ];
     for (name, number, slots) in sizes {
         let contexts = Contexts::new(number, slots);
         look_ups::run(name, &contexts, effort);
     }
-    for (name, number) in [("l1", 256), ("64k", 65_536.min(most))] {
-        threads::run(name, &Contexts::new(number, tables::DEFAULT_SLOTS), effort);
+    for (name, number, slots) in [
+        ("l1", 256, tables::DEFAULT_SLOTS),
+        ("64k", 65_536.min(most), 2 * 65_536.min(most)),
+    ] {
+        threads::run(name, &Contexts::new(number, slots), effort);
     }
     evicted::run(&Contexts::new(4096, tables::DEFAULT_SLOTS), effort);
     replay::run(bench);

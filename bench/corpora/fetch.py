@@ -265,7 +265,9 @@ class Corpora:
                     continue
                 with open(path, "rb") as f:
                     data = f.read()
-                self.add(category, source, os.path.relpath(path, root), extract(data, path, extractor))
+                # Nothing of a text hangs on the folder that it lies in.
+                inside = os.path.relpath(path, root)
+                self.add(category, source, inside, extract(data, inside, extractor))
 
     def bring(self, name, client, licence, rules, get):
         try:

@@ -1,16 +1,12 @@
 //! One thread that looks up.
 
-use crate::contexts::{Contexts, Hashed, entry, thread_ns};
+use crate::contexts::{AHEAD, Contexts, Hashed, each, entry};
 use crate::tables::{DashMap, Direct, Moka, Papaya, QuickCache, Table};
 use crate::{Effort, allocations};
 use bench::{figure, figure_exact, median};
 use edge_userspace::context::slots::Slots;
 use edge_userspace::context::{Entry, Fingerprint, Key};
 use std::collections::BTreeMap;
-use std::hint::black_box;
-
-/// Keys are fetched so many look-ups ahead: the time is the table's, not the key's.
-const AHEAD: usize = 16;
 
 /// Prints what a look-up takes with these contexts.
 pub(crate) fn run(size: &str, contexts: &Contexts, effort: Effort) {
@@ -108,7 +104,7 @@ impl Run<'_> {
         let found = (self.order[..warm].iter())
             .filter_map(|number| table.find(&self.contexts.keys[*number as usize]));
         assert_eq!(found.count(), warm);
-        let (ns, sum) = self.each::<DEPENDENT>(|key| table.find(key));
+        let (ns, sum) = each::<DEPENDENT>(self.contexts, &self.order, |key| table.find(key));
         assert_eq!(sum, self.sum(|_| true), "{} found something else", T::NAME);
         ns
     }
@@ -116,7 +112,7 @@ impl Run<'_> {
     /// Of one that does not have all.
     fn of_direct(&self, table: &Direct) -> f64 {
         let expected = self.sum(|key| table.find(key).is_some());
-        let (ns, sum) = self.each::<true>(|key| table.find(key));
+        let (ns, sum) = each::<true>(self.contexts, &self.order, |key| table.find(key));
         assert_eq!(sum, expected, "direct found something else");
         ns
     }
@@ -130,12 +126,12 @@ impl Run<'_> {
     }
 
     fn time<const DEPENDENT: bool>(&self, find: impl Fn(&Hashed) -> Option<Entry>) -> f64 {
-        self.each::<DEPENDENT>(find).0
+        each::<DEPENDENT>(self.contexts, &self.order, find).0
     }
 
     /// Keys that were never put in.
     fn misses(&self, table: &Slots) -> f64 {
-        let (ns, sum) = self.each::<false>(|key| {
+        let (ns, sum) = each::<false>(self.contexts, &self.order, |key| {
             let [first, second] = key.0.fingerprint.words();
             let absent = Hashed(Key {
                 fingerprint: Fingerprint::new([first ^ (1 << 40), second]),
@@ -146,46 +142,4 @@ impl Run<'_> {
         assert_eq!(sum, 0);
         ns
     }
-
-    /// Nanoseconds of one call of `find`, and the sum of all that it found: tokens, which are
-    /// the key's number, and one. A function of its own for each `find`, which is called in
-    /// this one place: so it is in line, and no table's loop is made worse by another's.
-    #[inline(never)]
-    fn each<const DEPENDENT: bool>(&self, find: impl Fn(&Hashed) -> Option<Entry>) -> (f64, u64) {
-        let keys = &self.contexts.keys[..];
-        let next = self.order[AHEAD..].iter();
-        let look_ups = next.len();
-        // Always 0, which the compiler cannot know: a number is below 2^40.
-        let (mut before, mut sum) = (0, 0);
-        let began = thread_ns();
-        for (number, next) in self.order.iter().zip(next) {
-            let mut key = keys[*number as usize];
-            prefetch(&keys[*next as usize]);
-            if DEPENDENT {
-                let [first, second] = key.0.fingerprint.words();
-                key.0.fingerprint = Fingerprint::new([first ^ before, second]);
-            }
-            if let Some(entry) = find(&key) {
-                before = entry.exact >> 40;
-                sum += u64::from(entry.tokens) + 1;
-            }
-        }
-        let ns = thread_ns() - began;
-        black_box(before);
-        (ns / look_ups as f64, sum)
-    }
-}
-
-/// Has a key fetched.
-#[inline(always)]
-fn prefetch(key: &Hashed) {
-    #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "the intrinsic takes a pointer")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(key).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = key;
 }

@@ -5,11 +5,11 @@ use super::set::Stored;
 use super::table::Missed;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// Threads that have a line of their own, the first ones of the process; the others share
-/// one, with locked instructions.
-const THREADS: usize = 32;
+/// Threads that have a line of their own at a time; the others share one, with locked
+/// instructions. A thread that ends leaves its line, and what it counted, to the next.
+const THREADS: usize = u64::BITS as usize;
 
 /// What happened since the start, and what there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,15 +151,41 @@ impl PerThread {
 thread_local! {
     /// The thread's line.
     static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Has it given back when the thread ends.
+    static LEASE: Lease = Lease::take();
+}
+
+/// The lines that are some thread's, a bit each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+struct Lease(usize);
+
+impl Lease {
+    fn take() -> Self {
+        let first = |taken: u64| Some(taken | taken.wrapping_add(1));
+        // Acquire: what the one before counted there is counted on from.
+        let before = TAKEN
+            .fetch_update(AcqRel, Acquire, first)
+            .unwrap_or(u64::MAX);
+        Self(before.trailing_ones() as usize)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        THREAD.set(THREADS);
+        if self.0 < THREADS {
+            TAKEN.fetch_and(!(1 << self.0), AcqRel);
+        }
+    }
 }
 
 /// Gives this thread its line, when it has none yet.
 #[cold]
 fn number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
     if THREAD.get() == usize::MAX {
-        let next = NEXT.fetch_update(Relaxed, Relaxed, |next| Some(THREADS.min(next + 1)));
-        THREAD.set(next.unwrap_or_else(|shared| shared));
+        // A thread that is being ended has no lease any more, and the shared line.
+        THREAD.set(LEASE.try_with(|lease| lease.0).unwrap_or(THREADS));
     }
     THREAD.get()
 }
@@ -190,5 +216,22 @@ mod tests {
             (all, all, all)
         );
         assert_eq!((sum.occupied, sum.capacity), (0, 16));
+    }
+
+    #[test]
+    fn a_thread_that_ends_leaves_its_line_to_the_next() {
+        let counters = PerThread::new();
+        for _ in 0..4 * THREADS {
+            let counts = || {
+                counters.hit();
+                THREAD.get()
+            };
+            // Other tests of this process have some, for a while.
+            let line = std::thread::scope(|threads| threads.spawn(counts).join());
+            assert!(line.expect("a thread") <= THREADS);
+        }
+        assert_eq!(counters.sum(16).hits, 4 * THREADS as u64);
+        let of_the_shared_one = counters.0[THREADS].0[Event::Hit as usize].load(Relaxed);
+        assert!(of_the_shared_one < 4 * THREADS as u64);
     }
 }
