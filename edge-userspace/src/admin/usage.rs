@@ -2,7 +2,7 @@
 
 use super::View;
 use crate::telemetry::{QuotaLimit, Series as _, UsedTokens};
-use crate::usage::{self, KeepStatus, KeyUsage};
+use crate::usage::{self, Entry, KeepStatus};
 use edge_common::token::KeyId;
 use serde::Serialize;
 
@@ -22,7 +22,9 @@ pub struct Usage {
     /// Bursts since the start.
     pub bursts: u64,
     /// The keys that used most tokens today (UTC), at most ten; `/usage` has all.
-    pub most_today: Vec<KeyUsage>,
+    pub most_today: Vec<Entry>,
+    /// The keys of which most requests were refused since the start, at most ten.
+    pub most_refused: Vec<Entry>,
     /// Where it is kept, if it is.
     pub kept: Option<KeepStatus>,
 }
@@ -40,6 +42,7 @@ impl Usage {
                 .collect(),
             bursts: metrics.usage_bursts.get(()),
             most_today: view.ledger.most_today(MOST_SHOWN),
+            most_refused: view.ledger.most_refused(MOST_SHOWN),
             kept: view.usage_file.as_ref().map(|file| file.status()),
         }
     }
@@ -47,12 +50,12 @@ impl Usage {
 
 /// The entry of one key, `null` when it has none: `/usage/KEY_ID`.
 pub(super) fn one(view: &View, id: KeyId) -> serde_json::Result<String> {
-    serde_json::to_string(&view.ledger.usage(id))
+    serde_json::to_string(&view.ledger.entry(id))
 }
 
 /// One entry a key, by id: `/usage`.
 pub(super) fn all(view: &View) -> serde_json::Result<String> {
-    let mut keys = view.ledger.usages();
-    keys.sort_unstable_by_key(|key| key.key_id.to_bytes());
+    let mut keys = view.ledger.entries();
+    keys.sort_unstable_by_key(|key| key.usage.key_id.to_bytes());
     serde_json::to_string(&keys)
 }

@@ -8,7 +8,7 @@ use crate::relay::ResponseBody;
 use crate::session::{Session, State};
 use crate::telemetry::{ConnectionEnd, QuotaLimit};
 use crate::upstream::{self, Upload};
-use crate::usage::{Level, Refused, Settlement, Standing};
+use crate::usage::{Level, OfDay, Refused, Settlement, Standing, Until};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -54,15 +54,20 @@ impl Api {
         settlement: &mut Settlement,
         counted: &Counted,
     ) -> Result<(), ApiError> {
-        let output = self.ledger.reserve(counted.max_tokens, counted.choices);
-        let reserved = settlement.reserve(counted.count.tokens, output);
+        let held = self.ledger.held(
+            counted.count.tokens,
+            counted.max_tokens,
+            counted.choices,
+            counted.is_stream,
+        );
+        let reserved = settlement.reserve(held);
         reserved.map_err(|refused| self.over_quota(session, refused))
     }
 
     /// The connection ends with the answer, so that another try opens a new one, which may come
     /// to a node with room. A day's tokens are used up for longer than that could mend.
     fn over_quota(&self, session: &Session, refused: Refused) -> ApiError {
-        if refused.limit != QuotaLimit::Day && session.state() == State::Open {
+        if refused.is_soon_over() && session.state() == State::Open {
             session.close();
             self.metrics.connection_ends.one(ConnectionEnd::KeyQuota);
         }
@@ -91,9 +96,12 @@ fn tell(headers: &mut HeaderMap, standing: &Standing, now: SystemTime) {
         requests,
         input,
         output,
-        tokens,
+        ..
     } = *standing;
-    for (level, names) in [requests, input, output, tokens].into_iter().zip(HEADERS) {
+    for (level, names) in [requests, input, output, standing.tokens()]
+        .into_iter()
+        .zip(HEADERS)
+    {
         let Some(Level {
             limit,
             remaining,
@@ -121,28 +129,88 @@ fn moment(now: SystemTime, after: Duration, at_s: Option<u64>) -> Option<HeaderV
 }
 
 impl From<Refused> for ApiError {
-    fn from(Refused { limit, allowed }: Refused) -> Self {
-        let soft = |what: &str| {
-            Self::rate_limit(format!(
-                "This key may use {allowed} {what} at this node, and has too few left; send the request again"
-            ))
-        };
-        match limit {
-            QuotaLimit::Requests => soft("requests a minute"),
-            QuotaLimit::Input => soft("input tokens a minute"),
-            QuotaLimit::Output => soft("output tokens a minute"),
-            QuotaLimit::Concurrent => Self::rate_limit(format!(
-                "This key may have {allowed} requests running at a time at this node, and has them; send the request again"
-            )),
-            QuotaLimit::Day => Self::used_up(format!(
-                "This key may use {allowed} tokens a day (UTC) at this node, and has too few left"
-            )),
+    fn from(refused: Refused) -> Self {
+        let message = message(&refused);
+        if refused.is_soon_over() {
+            Self::rate_limit(message)
+        } else {
+            Self::used_up(message)
         }
     }
 }
 
-/// A request that goes upstream. Dropped, it settles as given up by the client, of which the
-/// upstream may have got nothing yet.
+/// Which limit it was, and when the request fits.
+fn message(refused: &Refused) -> String {
+    let Refused {
+        limit,
+        allowed,
+        until,
+    } = *refused;
+    let what = match limit {
+        QuotaLimit::Requests => "requests a minute",
+        QuotaLimit::Input => "input tokens a minute",
+        QuotaLimit::Output => "output tokens a minute",
+        QuotaLimit::Concurrent => "requests at a time",
+        QuotaLimit::Day => "tokens a day (UTC)",
+    };
+    let may = format!("This key may use {allowed} {what} at this node");
+    match until {
+        Until::Filled(after) => format!(
+            "{may} and has too few left: the request fits here in {} s",
+            seconds(after)
+        ),
+        Until::Full { needed, after } => format!(
+            "{may}, and the request needs {needed}, more than that: it fits here when all of them are there, in {} s",
+            seconds(after)
+        ),
+        Until::OthersEnd if limit == QuotaLimit::Day => format!(
+            "{may} and has too few left beside those that its running requests hold back for their answers: the request may fit here when they have ended"
+        ),
+        Until::OthersEnd => {
+            format!("{may}, and they run: the request fits here when one of them has ended")
+        }
+        Until::NextDay { needs, after, .. } if needs == OfDay::default() => format!(
+            "{may} and has used them: the next day begins in {} s",
+            seconds(after)
+        ),
+        Until::NextDay { needs, left, after } => format!(
+            "{may} and has {left} left: the request needs {}, which fits here when the next day begins, in {} s{}",
+            needed(needs),
+            seconds(after),
+            advice(needs, left)
+        ),
+        Until::Never(needs) => format!(
+            "{may}: the request needs {}, which can never fit{}",
+            needed(needs),
+            advice(needs, allowed)
+        ),
+    }
+}
+
+fn needed(needs: OfDay) -> String {
+    let OfDay { prompt, answer } = needs;
+    match answer {
+        0 => format!("{prompt} for its prompt"),
+        _ => format!("{prompt} for its prompt and up to {answer} for its answer"),
+    }
+}
+
+/// What helps where it is the answer that is too long.
+fn advice(needs: OfDay, left: u64) -> &'static str {
+    if needs.prompt < left {
+        "; with a smaller max_tokens, or as a stream, it may fit now"
+    } else {
+        ""
+    }
+}
+
+/// Whole seconds, not before it is true.
+fn seconds(after: Duration) -> u64 {
+    after.as_secs() + u64::from(after.subsec_nanos() > 0)
+}
+
+/// A request that goes upstream. Dropped, it settles as given up by the client: what the
+/// upstream has not got all of, it cannot have worked for.
 pub(super) struct Sending<'a> {
     settlement: Settlement,
     upload: Option<&'a Upload>,
@@ -174,7 +242,7 @@ impl<'a> Sending<'a> {
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        if self.upload.is_none_or(Upload::has_begun) {
+        if self.upload.is_none_or(Upload::has_passed) {
             self.settlement.sent();
         }
     }
@@ -197,8 +265,8 @@ mod tests {
         let standing = Standing {
             requests: level(50, 49, 1200),
             input: None,
-            output: level(u64::MAX, 0, 60_000),
-            tokens: level(1000, 10, 0),
+            output: level(u64::MAX, 20, 60_000),
+            day: level(1000, 10, 0),
         };
         let mut headers = HeaderMap::new();
         headers.insert(
@@ -222,29 +290,86 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_over_soon_says_try_again_and_a_day_says_do_not() {
+    fn who_is_refused_hears_which_limit_it_was_and_when_the_request_fits() {
         let id = HeaderValue::from_static("req_1");
-        for limit in [
-            QuotaLimit::Requests,
-            QuotaLimit::Input,
-            QuotaLimit::Output,
-            QuotaLimit::Concurrent,
-            QuotaLimit::Day,
+        let filled = Until::Filled(Duration::from_millis(11_001));
+        let after = Duration::from_secs(3600);
+        let needs = |prompt, answer| OfDay { prompt, answer };
+        let next_day = |needs, left| Until::NextDay { needs, left, after };
+        for (limit, until, is_soon, expected) in [
+            (
+                QuotaLimit::Requests,
+                filled,
+                true,
+                "This key may use 77 requests a minute at this node and has too few left: the request fits here in 12 s",
+            ),
+            (
+                QuotaLimit::Output,
+                filled,
+                true,
+                "This key may use 77 output tokens a minute at this node and has too few left: the request fits here in 12 s",
+            ),
+            (
+                QuotaLimit::Input,
+                Until::Full {
+                    needed: 300,
+                    after: Duration::from_secs(60),
+                },
+                true,
+                "This key may use 77 input tokens a minute at this node, and the request needs 300, more than that: it fits here when all of them are there, in 60 s",
+            ),
+            (
+                QuotaLimit::Concurrent,
+                Until::OthersEnd,
+                true,
+                "This key may use 77 requests at a time at this node, and they run: the request fits here when one of them has ended",
+            ),
+            (
+                QuotaLimit::Day,
+                Until::OthersEnd,
+                true,
+                "This key may use 77 tokens a day (UTC) at this node and has too few left beside those that its running requests hold back for their answers: the request may fit here when they have ended",
+            ),
+            (
+                QuotaLimit::Day,
+                next_day(needs(0, 0), 0),
+                false,
+                "This key may use 77 tokens a day (UTC) at this node and has used them: the next day begins in 3600 s",
+            ),
+            (
+                QuotaLimit::Day,
+                next_day(needs(5, 60), 30),
+                false,
+                "This key may use 77 tokens a day (UTC) at this node and has 30 left: the request needs 5 for its prompt and up to 60 for its answer, which fits here when the next day begins, in 3600 s; with a smaller max_tokens, or as a stream, it may fit now",
+            ),
+            (
+                QuotaLimit::Day,
+                next_day(needs(40, 0), 30),
+                false,
+                "This key may use 77 tokens a day (UTC) at this node and has 30 left: the request needs 40 for its prompt, which fits here when the next day begins, in 3600 s",
+            ),
+            (
+                QuotaLimit::Day,
+                Until::Never(needs(80, 10)),
+                false,
+                "This key may use 77 tokens a day (UTC) at this node: the request needs 80 for its prompt and up to 10 for its answer, which can never fit",
+            ),
         ] {
-            let error = ApiError::from(Refused { limit, allowed: 77 });
+            let error = ApiError::from(Refused {
+                limit,
+                allowed: 77,
+                until,
+            });
             let response = error.response(&id);
             assert_eq!(response.status(), 429);
-            let is_soft = limit != QuotaLimit::Day;
             assert_eq!(
                 response.headers()["x-should-retry"],
-                if is_soft { "true" } else { "false" }
+                if is_soon { "true" } else { "false" }
             );
-            assert_eq!(response.headers().contains_key("retry-after"), is_soft);
-            let body = String::from_utf8(response.body().to_vec()).unwrap();
-            assert!(
-                body.contains("rate_limit_error") && body.contains("may") && body.contains("77"),
-                "{body}"
-            );
+            assert_eq!(response.headers().contains_key("retry-after"), is_soon);
+            let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+            assert_eq!(body["error"]["type"], "rate_limit_error");
+            assert_eq!(body["error"]["message"], expected);
         }
     }
 }

@@ -99,6 +99,8 @@ pub struct Counted {
     pub max_tokens: Option<u64>,
     /// How many answers (`n`), 1 when it does not say.
     pub choices: u64,
+    /// Whether it asks for an event stream.
+    pub is_stream: bool,
     /// For the one who hears what the upstream counted.
     pub learn: Option<Learn>,
     /// What its prefixes count.
@@ -261,6 +263,7 @@ impl Reading {
             has_messages: seen.has_messages,
             max_tokens: self.walk.asked.max_tokens,
             choices: self.walk.asked.choices.unwrap_or(1),
+            is_stream: self.walk.asked.is_stream,
             learn,
             prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
         };

@@ -475,6 +475,8 @@ impl Visit for Walk {
     fn literal(&mut self, literal: Literal) {
         if self.in_json() {
             self.json_value(literal.text().as_bytes());
+        } else if self.places.len() == 1 && self.key.bytes() == b"stream" {
+            self.asked.is_stream = literal == Literal::True;
         }
     }
 }

@@ -71,7 +71,7 @@ impl Insert {
         exact: bool,
         owed: &mut Owed,
     ) {
-        let count = if exact { "exact" } else { "estimated" };
+        let count = if exact { "exact" } else { "estimate" };
         let mut event = BytesMut::new();
         // Writing to memory does not fail.
         let _ = write!(

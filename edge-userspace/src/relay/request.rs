@@ -81,6 +81,12 @@ impl RequestBody {
 }
 
 impl Live {
+    /// Nothing more comes of it.
+    fn is_over(&self) -> bool {
+        let more = (self.incoming.as_ref()).is_some_and(|incoming| !incoming.is_end_stream());
+        self.ahead.is_empty() && !more
+    }
+
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failed>>> {
         if let Some(fault) = self.upload.fault() {
             return Poll::Ready(Some(Err(Failed(fault))));
@@ -142,6 +148,9 @@ impl Body for RequestBody {
         if let Some(data) = live.ahead.pop_front() {
             live.ahead_bytes -= data.len();
             live.upload.passed();
+            if live.is_over() {
+                live.upload.all_passed();
+            }
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         let data = live.poll_incoming(cx);
@@ -149,14 +158,14 @@ impl Body for RequestBody {
             Poll::Pending => live.upload.waits_for_client(),
             Poll::Ready(_) => live.upload.passed(),
         }
+        if live.is_over() {
+            live.upload.all_passed();
+        }
         data.map(|data| data.map(|data| data.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        (self.0.as_ref()).is_none_or(|live| {
-            let more = (live.incoming.as_ref()).is_some_and(|incoming| !incoming.is_end_stream());
-            live.ahead.is_empty() && !more
-        })
+        (self.0.as_ref()).is_none_or(|live| live.is_over())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -13,7 +13,7 @@ pub struct Upload {
     stage: Cell<Stage>,
     since: Cell<Instant>,
     fault: Cell<Option<Fault>>,
-    has_begun: Cell<bool>,
+    has_passed: Cell<bool>,
 }
 
 /// Why a body failed.
@@ -41,7 +41,7 @@ impl Default for Upload {
             stage: Cell::new(Stage::UpstreamTakes),
             since: Cell::new(Instant::now()),
             fault: Cell::new(None),
-            has_begun: Cell::new(false),
+            has_passed: Cell::new(false),
         }
     }
 }
@@ -49,7 +49,6 @@ impl Default for Upload {
 impl Upload {
     /// A piece, or the end, was handed to the upstream's connection.
     pub fn passed(&self) {
-        self.has_begun.set(true);
         self.since.set(Instant::now());
         self.stage.set(Stage::UpstreamTakes);
     }
@@ -61,10 +60,16 @@ impl Upload {
         }
     }
 
-    /// Whether any of it was handed to an upstream's connection.
+    /// Its last piece was handed to the upstream's connection.
+    pub fn all_passed(&self) {
+        self.has_passed.set(true);
+    }
+
+    /// Whether all of it was handed to an upstream's connection. Before that no upstream can
+    /// work for it.
     #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.has_begun.get()
+    pub fn has_passed(&self) -> bool {
+        self.has_passed.get()
     }
 
     /// The body failed.

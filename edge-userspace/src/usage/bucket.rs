@@ -4,6 +4,7 @@
 //! algorithm, as [`edge_common::rate`] has it for connections). Unlike there one may take many
 //! at a time, give some back, and go into debt.
 
+use super::Until;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,22 +33,34 @@ pub struct Level {
 impl Bucket {
     /// Takes `amount` when it is there, or when the bucket is full: then it may take more than
     /// there is. Without a limit (0) there is always enough.
-    pub(super) fn take(&self, amount: u64, limit: u64, now_ns: u64) -> bool {
+    ///
+    /// # Errors
+    /// When it will be there.
+    pub(super) fn take(&self, amount: u64, limit: u64, now_ns: u64) -> Result<(), Until> {
         if limit == 0 {
-            return true;
+            return Ok(());
         }
         let cost_ns = cost_ns(amount, limit);
-        self.change(
-            |used_ns| (used_ns + cost_ns.min(MINUTE_NS) <= MINUTE_NS).then(|| used_ns + cost_ns),
-            now_ns,
-        )
+        let most_ns = MINUTE_NS - cost_ns.min(MINUTE_NS);
+        let take = |used_ns| (used_ns <= most_ns).then(|| used_ns + cost_ns);
+        self.change(take, now_ns).map_err(|used_ns| {
+            let after = Duration::from_nanos(used_ns.saturating_sub(most_ns));
+            if amount > limit {
+                Until::Full {
+                    needed: amount,
+                    after,
+                }
+            } else {
+                Until::Filled(after)
+            }
+        })
     }
 
     /// Takes `amount` whether it is there or not.
     pub(super) fn charge(&self, amount: u64, limit: u64, now_ns: u64) {
         if limit != 0 && amount != 0 {
             let cost_ns = cost_ns(amount, limit);
-            self.change(|used_ns| Some(used_ns + cost_ns), now_ns);
+            let _ = self.change(|used_ns| Some(used_ns + cost_ns), now_ns);
         }
     }
 
@@ -55,7 +68,7 @@ impl Bucket {
     pub(super) fn give_back(&self, amount: u64, limit: u64, now_ns: u64) {
         if limit != 0 && amount != 0 {
             let cost_ns = cost_ns(amount, limit);
-            self.change(|used_ns| Some(used_ns.saturating_sub(cost_ns)), now_ns);
+            let _ = self.change(|used_ns| Some(used_ns.saturating_sub(cost_ns)), now_ns);
         }
     }
 
@@ -89,12 +102,13 @@ impl Bucket {
         (self.0).store(now_ns + debt_ns.min(MOST_DEBT_NS), Ordering::Relaxed);
     }
 
-    fn change(&self, change: impl Fn(u64) -> Option<u64>, now_ns: u64) -> bool {
+    /// Fails with what is used, nanoseconds, where that is not to be changed.
+    fn change(&self, change: impl Fn(u64) -> Option<u64>, now_ns: u64) -> Result<(), u64> {
         let changed = (self.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at_ns| {
             let used_ns = change(full_at_ns.saturating_sub(now_ns))?;
             Some(now_ns + used_ns.min(MOST_DEBT_NS))
         });
-        changed.is_ok()
+        (changed.map(drop)).map_err(|full_at_ns| full_at_ns.saturating_sub(now_ns))
     }
 }
 
@@ -127,13 +141,13 @@ mod tests {
             }
         );
         for left in (0..60).rev() {
-            assert!(bucket.take(1, 60, NOW));
+            bucket.take(1, 60, NOW).unwrap();
             assert_eq!(remaining(&bucket, 60, NOW), left);
         }
-        assert!(!bucket.take(1, 60, NOW));
-        assert!(!bucket.take(1, 60, NOW + SECOND - 1));
-        assert!(bucket.take(1, 60, NOW + SECOND));
-        assert!(!bucket.take(1, 60, NOW + SECOND));
+        assert!(bucket.take(1, 60, NOW).is_err());
+        assert!(bucket.take(1, 60, NOW + SECOND - 1).is_err());
+        bucket.take(1, 60, NOW + SECOND).unwrap();
+        assert!(bucket.take(1, 60, NOW + SECOND).is_err());
         let level = bucket.level(60, NOW + 31 * SECOND);
         assert_eq!(
             (level.remaining, level.full_in),
@@ -155,7 +169,7 @@ mod tests {
         ] {
             for limit in [1000, 7_777, 1_000_000_007, 4_000_000_000] {
                 let bucket = Bucket::default();
-                assert!(bucket.take(taken, limit, NOW));
+                bucket.take(taken, limit, NOW).unwrap();
                 bucket.settle(taken, used, limit, NOW);
                 assert_eq!(
                     remaining(&bucket, limit, NOW),
@@ -169,30 +183,55 @@ mod tests {
     #[test]
     fn what_filled_again_is_not_given_back_twice() {
         let bucket = Bucket::default();
-        assert!(bucket.take(600, 600, NOW));
+        bucket.take(600, 600, NOW).unwrap();
         bucket.give_back(600, 600, NOW + 45 * SECOND);
         assert_eq!(remaining(&bucket, 600, NOW + 45 * SECOND), 600);
-        assert!(bucket.take(600, 600, NOW + 45 * SECOND));
-        assert!(!bucket.take(1, 600, NOW + 45 * SECOND));
+        bucket.take(600, 600, NOW + 45 * SECOND).unwrap();
+        assert!(bucket.take(1, 600, NOW + 45 * SECOND).is_err());
     }
 
     #[test]
     fn more_than_it_holds_is_taken_from_a_full_one_and_owed() {
         let bucket = Bucket::default();
-        assert!(bucket.take(300, 100, NOW));
+        bucket.take(300, 100, NOW).unwrap();
         assert_eq!(remaining(&bucket, 100, NOW), 0);
-        assert!(!bucket.take(1, 100, NOW + 120 * SECOND));
-        assert!(bucket.take(1, 100, NOW + 121 * SECOND));
-        assert!(!bucket.take(101, 100, NOW + 180 * SECOND), "it is not full");
+        assert!(bucket.take(1, 100, NOW + 120 * SECOND).is_err());
+        bucket.take(1, 100, NOW + 121 * SECOND).unwrap();
+        assert!(
+            bucket.take(101, 100, NOW + 180 * SECOND).is_err(),
+            "it is not full"
+        );
         bucket.charge(u64::MAX, 1, NOW + 200 * SECOND);
         let level = bucket.level(1, NOW + 200 * SECOND);
         assert_eq!(level.full_in, Duration::from_nanos(MOST_DEBT_NS));
     }
 
     #[test]
+    fn who_is_refused_is_told_when_it_fits_and_then_it_does() {
+        for (amount, used, wait_s) in [(30, 60, 30), (30, 50, 20), (1, 60, 1), (90, 12, 12)] {
+            let bucket = Bucket::default();
+            bucket.take(used, 60, NOW).unwrap();
+            let after = Duration::from_secs(wait_s);
+            let until = bucket.take(amount, 60, NOW).unwrap_err();
+            let expected = if amount > 60 {
+                Until::Full {
+                    needed: amount,
+                    after,
+                }
+            } else {
+                Until::Filled(after)
+            };
+            assert_eq!(until, expected, "{amount} {used}");
+            let then = NOW + wait_s * SECOND;
+            assert!(bucket.take(amount, 60, then - 1).is_err());
+            bucket.take(amount, 60, then).unwrap();
+        }
+    }
+
+    #[test]
     fn without_a_limit_there_is_always_enough() {
         let bucket = Bucket::default();
-        assert!(bucket.take(u64::MAX, 0, NOW));
+        bucket.take(u64::MAX, 0, NOW).unwrap();
         bucket.charge(u64::MAX, 0, NOW);
         bucket.settle(9, 1, 0, NOW);
         assert_eq!(bucket.debt_ns(NOW), 0);
@@ -207,7 +246,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..1000 {
                         let taken = bucket.take(2, 1000, NOW);
-                        granted.fetch_add(u64::from(taken), Ordering::Relaxed);
+                        granted.fetch_add(u64::from(taken.is_ok()), Ordering::Relaxed);
                     }
                 });
             }

@@ -1,6 +1,7 @@
 //! The tokens of one UTC day, in one word: the day's number and the count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const COUNT_BITS: u32 = 44;
 const MOST: u64 = (1 << COUNT_BITS) - 1;
@@ -18,6 +19,11 @@ pub(super) fn number(unix_s: u64) -> u64 {
 /// The second with which the next day begins, Unix time.
 pub(super) fn next(unix_s: u64) -> u64 {
     (number(unix_s) + 1) * DAY_S
+}
+
+/// How long the day of that second still lasts.
+pub(super) fn left(unix_s: u64) -> Duration {
+    Duration::from_secs(next(unix_s).saturating_sub(unix_s))
 }
 
 impl Day {

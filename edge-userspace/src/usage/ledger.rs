@@ -1,10 +1,10 @@
 //! The accounts of all keys, and the limits that they have.
 
-use super::account::Account;
+use super::account::{Account, Fits, Refusals};
 use super::day;
 use super::settlement::Settlement;
 use super::snapshot::Saved;
-use super::{KeyUsage, Limits, Refused, Reserve, Standing, Used};
+use super::{Held, KeyUsage, Limits, OfDay, Refused, Reserve, Standing, Until, Used};
 use crate::charges::Now;
 use crate::config;
 use crate::keys::table::IdMap;
@@ -62,6 +62,39 @@ pub struct Status {
     pub reserved_output: u64,
 }
 
+/// What there is to say of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// What it has used, and its id.
+    #[serde(flatten)]
+    pub usage: KeyUsage,
+    /// Its public name.
+    pub name: Box<str>,
+    /// It is let in no more.
+    pub revoked: bool,
+    /// What holds for it: its own limits and, where it has none, those of all; 0: none.
+    pub limits: Limits,
+    /// How much of each is left.
+    pub left: Left,
+    /// How often it was refused since the start, by limit, and how many streams were cut.
+    pub refused: Refusals,
+}
+
+/// What a key may still use; `null` where it has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Requests of this minute.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens of prompts of this minute.
+    pub input_tokens_per_minute: Option<u64>,
+    /// Tokens of answers of this minute.
+    pub output_tokens_per_minute: Option<u64>,
+    /// Requests that may run beside those that do.
+    pub concurrent_requests: Option<u64>,
+    /// Tokens of today.
+    pub tokens_per_day: Option<u64>,
+}
+
 impl Ledger {
     /// Nothing used yet. Keys of `keyring` are followed from now on.
     #[must_use]
@@ -113,16 +146,22 @@ impl Ledger {
         let limits = self.limits_of(key);
         let day = limits.tokens_per_day;
         if day > 0 && account.day.get(day::number(now.unix_s)) >= day {
-            return Err(self.refuse(QuotaLimit::Day, day));
+            let until = Until::NextDay {
+                needs: OfDay::default(),
+                left: 0,
+                after: day::left(now.unix_s),
+            };
+            return Err(self.refuse(&account, QuotaLimit::Day, day, until));
         }
         let concurrent = limits.concurrent_requests;
         if !account.enter(concurrent) {
-            return Err(self.refuse(QuotaLimit::Concurrent, concurrent));
+            let until = Until::OthersEnd;
+            return Err(self.refuse(&account, QuotaLimit::Concurrent, concurrent, until));
         }
         let requests = limits.requests_per_minute;
-        if !(account.requests).take(1, requests, now.monotonic_ns) {
+        if let Err(until) = (account.requests).take(1, requests, now.monotonic_ns) {
             account.running.fetch_sub(1, Ordering::Relaxed);
-            return Err(self.refuse(QuotaLimit::Requests, requests));
+            return Err(self.refuse(&account, QuotaLimit::Requests, requests, until));
         }
         self.running.fetch_add(1, Ordering::Relaxed);
         Ok(Settlement::new(Arc::clone(self), account, limits))
@@ -138,10 +177,19 @@ impl Ledger {
         Some(self.account(key.id)?.standing(&limits, self.now()))
     }
 
-    /// Tokens to reserve for an answer.
+    /// What to hold back for a prompt of `input` tokens and its answer: of at most `max_tokens`,
+    /// `choices` times.
     #[must_use]
-    pub fn reserve(&self, max_tokens: Option<u64>, choices: u64) -> u64 {
-        self.settings.load().reserve.output(max_tokens, choices)
+    pub fn held(&self, input: u64, max_tokens: Option<u64>, choices: u64, is_stream: bool) -> Held {
+        let reserve = self.settings.load().reserve;
+        Held {
+            input,
+            output: reserve.output(max_tokens, choices),
+            whole: match is_stream {
+                true => 0,
+                false => reserve.most(max_tokens, choices),
+            },
+        }
     }
 
     /// What a key has used; none when it has not asked for anything.
@@ -151,15 +199,25 @@ impl Ledger {
         Some(account.usage(self.now()))
     }
 
-    /// What each key has used.
+    /// What there is to say of a key; none when it has not asked for anything.
     #[must_use]
-    pub fn usages(&self) -> Vec<KeyUsage> {
+    pub fn entry(&self, id: KeyId) -> Option<Entry> {
+        let account = self.shard(id).get(&id).cloned()?;
+        self.entry_of(&account, self.now())
+    }
+
+    /// What there is to say of each key that has asked for anything.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
         let now = self.now();
-        let mut usages = Vec::new();
+        let mut entries = Vec::new();
         for shard in &self.shards {
-            usages.extend(lock(shard).values().map(|account| account.usage(now)));
+            // Not under the lock: a look at a million of keys holds up no request.
+            let accounts: Vec<_> = lock(shard).values().cloned().collect();
+            let of = |account: &Arc<Account>| self.entry_of(account, now);
+            entries.extend(accounts.iter().filter_map(of));
         }
-        usages
+        entries
     }
 
     /// A look at the ledger.
@@ -193,24 +251,61 @@ impl Ledger {
 
     /// The keys that used most tokens today, at most so many of them.
     #[must_use]
-    pub fn most_today(&self, most: usize) -> Vec<KeyUsage> {
+    pub fn most_today(&self, most: usize) -> Vec<Entry> {
         let now = self.now();
-        let mut keys: Vec<KeyUsage> = Vec::new();
+        self.most_by(most, |account| account.usage(now).tokens_today)
+    }
+
+    /// The keys of which most requests were refused since the start, at most so many of them.
+    #[must_use]
+    pub fn most_refused(&self, most: usize) -> Vec<Entry> {
+        self.most_by(most, |account| account.refusals().sum())
+    }
+
+    fn most_by(&self, most: usize, figure: impl Fn(&Account) -> u64) -> Vec<Entry> {
+        let mut accounts: Vec<(u64, Arc<Account>)> = Vec::new();
         for shard in &self.shards {
-            let usages = lock(shard);
-            let usages = usages.values().map(|account| account.usage(now));
-            keys.extend(usages.filter(|usage| usage.tokens_today > 0));
-            keys.sort_unstable_by_key(|key| (Reverse(key.tokens_today), key.key_id.0));
-            keys.truncate(most);
+            let shard = lock(shard);
+            let figures = shard.values().map(|account| (figure(account), account));
+            let figures = figures.filter(|(figure, _)| *figure > 0);
+            accounts.extend(figures.map(|(figure, account)| (figure, Arc::clone(account))));
+            accounts.sort_unstable_by_key(|(figure, account)| (Reverse(*figure), account.id.0));
+            accounts.truncate(most);
         }
-        keys
+        let now = self.now();
+        let of = |(_, account): &(u64, Arc<Account>)| self.entry_of(account, now);
+        accounts.iter().filter_map(of).collect()
+    }
+
+    /// None: the key is gone.
+    fn entry_of(&self, account: &Account, now: Now) -> Option<Entry> {
+        let key = self.keyring.find(account.id)?;
+        let limits = self.limits_of(&key);
+        let standing = account.standing(&limits, now);
+        let left = |level: Option<super::Level>| level.map(|level| level.remaining);
+        let usage = account.usage(now);
+        Some(Entry {
+            usage,
+            name: key.name.clone(),
+            revoked: key.revoked,
+            limits,
+            left: Left {
+                requests_per_minute: left(standing.requests),
+                input_tokens_per_minute: left(standing.input),
+                output_tokens_per_minute: left(standing.output),
+                concurrent_requests: (limits.concurrent_requests > 0)
+                    .then(|| limits.concurrent_requests.saturating_sub(usage.running)),
+                tokens_per_day: left(standing.day),
+            },
+            refused: account.refusals(),
+        })
     }
 
     /// What is to be kept over a restart, a part of the keys at a time.
     pub fn saved(&self) -> impl Iterator<Item = Saved> {
         let now = self.now();
         let saved = move |account: &Arc<Account>| Saved {
-            usage: account.usage(now),
+            usage: account.kept(now),
             day: day::number(now.unix_s),
             debts_ns: [&account.requests, &account.input, &account.output]
                 .map(|bucket| bucket.debt_ns(now.monotonic_ns)),
@@ -269,8 +364,21 @@ impl Ledger {
     pub(super) fn spend(&self, account: &Account, more: u64, less: u64, now: Now) -> u64 {
         let burst = self.settings.load().burst_tokens;
         let (today, began) = account.spend(more, less, burst, now);
+        self.spent(account, began, burst);
+        today
+    }
+
+    /// Books what a request holds back of the day, if that has as much.
+    pub(super) fn take_of_day(&self, account: &Account, held: Held, limit: u64, now: Now) -> Fits {
+        let burst = self.settings.load().burst_tokens;
+        let (fits, began) = account.take_of_day(held, limit, burst, now);
+        self.spent(account, began, burst);
+        fits
+    }
+
+    fn spent(&self, account: &Account, burst_began: Option<u64>, burst: u64) {
         self.changes.fetch_add(1, Ordering::Relaxed);
-        if let Some(tokens) = began {
+        if let Some(tokens) = burst_began {
             self.metrics.usage_bursts.one(());
             tracing::warn!(
                 key = %account.id,
@@ -279,7 +387,6 @@ impl Ledger {
                 "a burst: the key used more tokens in five minutes than quotas.burst_tokens"
             );
         }
-        today
     }
 
     /// A request that was let in is over.
@@ -303,9 +410,20 @@ impl Ledger {
     }
 
     /// Counts a request, or the rest of one, that is not let in.
-    pub(super) fn refuse(&self, limit: QuotaLimit, allowed: u64) -> Refused {
+    pub(super) fn refuse(
+        &self,
+        account: &Account,
+        limit: QuotaLimit,
+        allowed: u64,
+        until: Until,
+    ) -> Refused {
         self.metrics.quota_refusals.one(limit);
-        Refused { limit, allowed }
+        account.refused(limit);
+        Refused {
+            limit,
+            allowed,
+            until,
+        }
     }
 
     fn limits_of(&self, key: &KeyRecord) -> Limits {

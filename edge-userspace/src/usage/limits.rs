@@ -72,9 +72,19 @@ impl Reserve {
     /// Tokens that are reserved for an answer of at most `max_tokens`, `choices` times.
     #[must_use]
     pub fn output(&self, max_tokens: Option<u64>, choices: u64) -> u64 {
+        self.part(self.output_percent, max_tokens, choices)
+    }
+
+    /// The most that such an answer has.
+    #[must_use]
+    pub fn most(&self, max_tokens: Option<u64>, choices: u64) -> u64 {
+        self.part(100, max_tokens, choices)
+    }
+
+    fn part(&self, percent: u64, max_tokens: Option<u64>, choices: u64) -> u64 {
         let most = max_tokens.unwrap_or(self.default_max_tokens);
         let times = if self.each_choice { choices.max(1) } else { 1 };
-        let part = u128::from(most) * u128::from(self.output_percent) / 100;
+        let part = u128::from(most) * u128::from(percent) / 100;
         u64::try_from(part * u128::from(times)).unwrap_or(u64::MAX)
     }
 }
@@ -112,6 +122,9 @@ mod tests {
         };
         assert_eq!(reserve.output(Some(64_000), 1), 6400);
         assert_eq!(reserve.output(None, 1), 409);
+        assert_eq!(reserve.most(None, 2), 8192);
+        assert_eq!(reserve.most(Some(64_000), 1), 64_000);
+        assert_eq!(reserve.most(Some(u64::MAX), 9), u64::MAX);
         assert_eq!(reserve.output(Some(100), 3), 30);
         assert_eq!(reserve.output(Some(100), 0), 10);
         assert_eq!(reserve.output(Some(u64::MAX), u64::MAX), u64::MAX);

@@ -1,10 +1,10 @@
 //! One request's part of the ledger, from the moment it is let in until it has ended.
 
-use super::account::Account;
+use super::account::{Account, Booked, Fits};
 use super::day;
 use super::ledger::Ledger;
 use super::used::{By, Stage};
-use super::{Limits, Observed, Refused, Used};
+use super::{Held, Limits, Observed, OfDay, Refused, Until, Used};
 use crate::api::error::ApiError;
 use crate::charges::Now;
 use crate::telemetry::{QuotaLimit, StreamEnd};
@@ -35,14 +35,12 @@ struct Live {
     stage: Stage,
     /// It is over a limit, so it has not been let in after all.
     is_refused: bool,
-    /// The edge's count of its prompt, which is charged to the input.
-    count: u64,
-    /// What is held back for its answer.
-    reserved_output: u64,
+    /// What it holds back; its input is the edge's count of its prompt.
+    held: Held,
     /// What is charged to the output: what is held back, or more.
     charged_output: u64,
-    /// Tokens that are booked, and the number of the day of which they are.
-    booked: u64,
+    /// What is booked, and the number of the day of which it is.
+    booked: Booked,
     booked_day: u64,
     last: Observed,
 }
@@ -61,10 +59,9 @@ impl Settlement {
             limits,
             stage: Stage::Here,
             is_refused: false,
-            count: 0,
-            reserved_output: 0,
+            held: Held::default(),
             charged_output: 0,
-            booked: 0,
+            booked: Booked::default(),
             booked_day: 0,
             last: Observed::default(),
         })))
@@ -74,11 +71,11 @@ impl Settlement {
     ///
     /// # Errors
     /// Which limit it is over. Then nothing is charged, not the request itself either.
-    pub fn reserve(&mut self, count: u64, output: u64) -> Result<(), Refused> {
+    pub fn reserve(&mut self, held: Held) -> Result<(), Refused> {
         let Some(live) = &mut self.0 else {
             return Ok(());
         };
-        let outcome = live.reserve(count, output);
+        let outcome = live.reserve(held);
         live.is_refused = outcome.is_err();
         outcome
     }
@@ -130,7 +127,7 @@ impl Settlement {
 }
 
 impl Live {
-    fn reserve(&mut self, count: u64, output: u64) -> Result<(), Refused> {
+    fn reserve(&mut self, held: Held) -> Result<(), Refused> {
         let now = self.ledger.now();
         let Self {
             ledger,
@@ -138,33 +135,32 @@ impl Live {
             limits,
             ..
         } = self;
+        let Held { input: count, .. } = held;
         let now_ns = now.monotonic_ns;
         let (requests, input) = (limits.requests_per_minute, limits.input_tokens_per_minute);
-        if !account.input.take(count, input, now_ns) {
+        if let Err(until) = account.input.take(count, input, now_ns) {
             account.requests.give_back(1, requests, now_ns);
-            return Err(ledger.refuse(QuotaLimit::Input, input));
+            return Err(ledger.refuse(account, QuotaLimit::Input, input, until));
         }
         let most_output = limits.output_tokens_per_minute;
-        if !account.output.take(output, most_output, now_ns) {
+        if let Err(until) = account.output.take(held.output, most_output, now_ns) {
             account.requests.give_back(1, requests, now_ns);
             account.input.give_back(count, input, now_ns);
-            return Err(ledger.refuse(QuotaLimit::Output, most_output));
+            return Err(ledger.refuse(account, QuotaLimit::Output, most_output, until));
         }
         let day = limits.tokens_per_day;
-        let today = ledger.spend(account, count, 0, now);
-        if day > 0 && today > day {
-            ledger.spend(account, 0, count, now);
+        let fits = ledger.take_of_day(account, held, day, now);
+        if let Some(until) = until(fits, held, day, now) {
             account.requests.give_back(1, requests, now_ns);
             account.input.give_back(count, input, now_ns);
-            account.output.give_back(output, most_output, now_ns);
-            return Err(ledger.refuse(QuotaLimit::Day, day));
+            account.output.give_back(held.output, most_output, now_ns);
+            return Err(ledger.refuse(account, QuotaLimit::Day, day, until));
         }
-        ledger.reserved(account, count, output);
-        self.booked = count;
+        ledger.reserved(account, count, held.output);
+        self.booked.input = count;
         self.booked_day = day::number(now.unix_s);
-        self.count = count;
-        self.reserved_output = output;
-        self.charged_output = output;
+        self.held = held;
+        self.charged_output = held.output;
         Ok(())
     }
 
@@ -174,10 +170,13 @@ impl Live {
             return Go::On;
         }
         let output = (observed.relayed_output).max(observed.output.unwrap_or(0));
-        let used = (observed.prompt().unwrap_or(self.count)).saturating_add(output);
+        let used = Booked {
+            input: observed.prompt().unwrap_or(self.held.input),
+            output,
+        };
         let day = self.limits.tokens_per_day;
         let at_a_time = if day > 0 { 1 } else { AT_A_TIME };
-        if used.abs_diff(self.booked) < at_a_time {
+        if used.total().abs_diff(self.booked.total()) < at_a_time {
             return Go::On;
         }
         let now = self.ledger.now();
@@ -189,20 +188,30 @@ impl Live {
         }
         let today = self.book_today(used, now);
         if day > 0 && today > day {
-            return Go::Cut(self.ledger.refuse(QuotaLimit::Day, day).into());
+            let until = Until::NextDay {
+                needs: OfDay::default(),
+                left: 0,
+                after: day::left(now.unix_s),
+            };
+            let refused = self
+                .ledger
+                .refuse(&self.account, QuotaLimit::Day, day, until);
+            return Go::Cut(refused.into());
         }
         Go::On
     }
 
     /// All of it is booked now; what today's tokens are then. What was booked of a day that is
     /// over stays that day's: nothing of it is given back today.
-    fn book_today(&mut self, used: u64, now: Now) -> u64 {
-        let more = used.saturating_sub(self.booked);
-        let mut less = self.booked.saturating_sub(used);
+    fn book_today(&mut self, used: Booked, now: Now) -> u64 {
+        let (before, after) = (self.booked.total(), used.total());
+        let more = after.saturating_sub(before);
+        let mut less = before.saturating_sub(after);
         let today = day::number(now.unix_s);
         if std::mem::replace(&mut self.booked_day, today) != today {
             less = 0;
         }
+        self.account.running(self.booked, used);
         self.booked = used;
         self.ledger.spend(&self.account, more, less, now)
     }
@@ -210,22 +219,46 @@ impl Live {
     fn settle(&mut self, by: By, observed: &Observed) {
         if !self.is_refused {
             let now = self.ledger.now();
-            let used = Used::of(self.stage, by, self.count, observed);
+            let used = Used::of(self.stage, by, self.held.input, observed);
             let limits = &self.limits;
             let (input, output) = (
                 limits.input_tokens_per_minute,
                 limits.output_tokens_per_minute,
             );
             let (account, now_ns) = (&self.account, now.monotonic_ns);
-            (account.input).settle(self.count, used.prompt(), input, now_ns);
+            (account.input).settle(self.held.input, used.prompt(), input, now_ns);
             (account.output).settle(self.charged_output, used.output, output, now_ns);
-            (self.ledger).released(account, self.count, self.reserved_output);
-            self.ledger.book(account, &used);
-            if used.total() != self.booked {
-                self.book_today(used.total(), now);
+            (self.ledger).released(account, self.held.input, self.held.output);
+            let in_books = Booked {
+                input: used.prompt(),
+                output: used.output,
+            };
+            if in_books != self.booked {
+                self.book_today(in_books, now);
             }
+            // Not before it is booked: what is free of the day is never more than there is.
+            self.account.release(self.held.whole, self.booked);
+            self.ledger.book(&self.account, &used);
         }
         self.ledger.left(&self.account);
+    }
+}
+
+/// Until when a day that has not enough refuses; none: it has.
+fn until(fits: Fits, held: Held, limit: u64, now: Now) -> Option<Until> {
+    let needs = OfDay {
+        prompt: held.input,
+        answer: held.whole,
+    };
+    match fits {
+        Fits::Now => None,
+        Fits::WithoutOthers => Some(Until::OthersEnd),
+        Fits::NotToday { .. } if needs.sum() > limit => Some(Until::Never(needs)),
+        Fits::NotToday { left } => Some(Until::NextDay {
+            needs,
+            left,
+            after: day::left(now.unix_s),
+        }),
     }
 }
 

@@ -277,6 +277,7 @@ impl Saved {
                 running: 0,
                 reserved_input: 0,
                 reserved_output: 0,
+                reserved_today: 0,
             },
             day,
             debts_ns,

@@ -2,8 +2,9 @@
 
 mod combinations;
 mod saved;
+mod whole;
 
-use super::{Go, Ledger, Limits, Observed, Settlement};
+use super::{Go, Held, Ledger, Level, Limits, Observed, OfDay, Settlement, Until};
 use crate::charges::Now;
 use crate::config;
 use crate::keys::{Allowance, Edit, KeyRecord, Keyring, Quotas, derive};
@@ -32,6 +33,15 @@ fn record(name: &str, quotas: Quotas) -> KeyRecord {
         }
         .boxed(),
         revoked: false,
+    }
+}
+
+/// What a stream holds back.
+fn held(input: u64, output: u64) -> Held {
+    Held {
+        input,
+        output,
+        whole: 0,
     }
 }
 
@@ -77,19 +87,24 @@ impl Books {
 
     fn remaining(&self) -> [u64; 4] {
         let standing = self.ledger.standing(&self.key).unwrap();
-        let of = |level: Option<super::Level>| level.map_or(0, |level| level.remaining);
+        let of = |level: Option<Level>| level.map_or(0, |level| level.remaining);
         [
             of(standing.requests),
             of(standing.input),
             of(standing.output),
-            of(standing.tokens),
+            of(standing.tokens()),
         ]
     }
 
     fn assert_nothing_is_held_back(&self, what: &str) {
         let usage = self.usage();
-        let held = [usage.running, usage.reserved_input, usage.reserved_output];
-        assert_eq!(held, [0; 3], "{what}: {usage:?}");
+        let held = [
+            usage.running,
+            usage.reserved_input,
+            usage.reserved_output,
+            usage.reserved_today,
+        ];
+        assert_eq!(held, [0; 4], "{what}: {usage:?}");
         let status = self.ledger.status();
         let held = [
             status.running,
@@ -118,7 +133,7 @@ fn each_limit_refuses_what_is_over_it_and_charges_nothing() {
     let over = |quotas: Quotas, limit: QuotaLimit, begins: bool, count: u64, output: u64| {
         let books = Books::new(quotas);
         let mut first = books.begin();
-        first.reserve(60, 60).unwrap();
+        first.reserve(held(60, 60)).unwrap();
         let before = books.remaining();
         let refused = match books.ledger.begin(&books.key) {
             Err(refused) => {
@@ -127,7 +142,7 @@ fn each_limit_refuses_what_is_over_it_and_charges_nothing() {
             }
             Ok(mut second) => {
                 assert!(begins, "{limit:?}");
-                second.reserve(count, output).unwrap_err()
+                second.reserve(held(count, output)).unwrap_err()
             }
         };
         assert_eq!(refused.limit, limit);
@@ -177,7 +192,7 @@ fn a_stream_that_passes_the_days_cap_is_cut_and_nothing_follows_it() {
         ..Quotas::default()
     });
     let mut settlement = books.begin();
-    settlement.reserve(100, 0).unwrap();
+    settlement.reserve(held(100, 0)).unwrap();
     settlement.sent();
     settlement.answered(StatusCode::OK);
     let mut observed = Observed::default();
@@ -209,11 +224,11 @@ fn what_was_booked_yesterday_is_not_given_back_today() {
         ..Quotas::default()
     });
     let mut over_midnight = books.begin();
-    over_midnight.reserve(5000, 0).unwrap();
+    over_midnight.reserve(held(5000, 0)).unwrap();
     over_midnight.sent();
     LATER_S.set(86_400);
     let mut today = books.begin();
-    today.reserve(500, 0).unwrap();
+    today.reserve(held(500, 0)).unwrap();
     assert_eq!(books.usage().tokens_today, 500);
     over_midnight.failed();
     assert_eq!(books.usage().tokens_today, 500);
@@ -228,7 +243,7 @@ fn an_answer_beyond_its_reservation_is_charged_as_it_comes() {
         ..Quotas::default()
     });
     let mut settlement = books.begin();
-    settlement.reserve(10, 100).unwrap();
+    settlement.reserve(held(10, 100)).unwrap();
     settlement.sent();
     settlement.answered(StatusCode::OK);
     assert_eq!(books.remaining()[2], 900);
@@ -250,15 +265,15 @@ fn those_that_ask_for_64_thousand_tokens_are_not_starved() {
         output_tokens_per_minute: Some(80_000),
         ..Quotas::default()
     });
-    let each = books.ledger.reserve(Some(64_000), 1);
+    let each = books.ledger.held(1000, Some(64_000), 1, true);
     let mut running = Vec::new();
     for _ in 0..12 {
         let mut settlement = books.begin();
-        settlement.reserve(1000, each).unwrap();
+        settlement.reserve(each).unwrap();
         running.push(settlement);
     }
     let mut one_more = books.begin();
-    let refused = one_more.reserve(1000, each).unwrap_err();
+    let refused = one_more.reserve(each).unwrap_err();
     assert_eq!(refused.limit, QuotaLimit::Output);
     // They use few hundred each: then nearly all is there again.
     for mut settlement in running {
@@ -281,7 +296,7 @@ fn a_burst_is_counted_once() {
     let books = Books::new(Quotas::default());
     for _ in 0..3 {
         let mut settlement = books.begin();
-        settlement.reserve(600_000, 0).unwrap();
+        settlement.reserve(held(600_000, 0)).unwrap();
         settlement.sent();
         settlement.answered(StatusCode::OK);
         settlement.end(StreamEnd::Complete, &Observed::default());

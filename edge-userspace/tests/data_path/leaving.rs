@@ -2,12 +2,14 @@
 
 use crate::client::{Ask, Http, alpn, pieces};
 use crate::upstream::{read_request, scripted};
-use crate::world::{ALICE, Wishes, World, soon, token, until};
+use crate::world::{ALICE, Wishes, World, record, soon, token, until};
 use bytes::Bytes;
 use edge_userspace::telemetry::StreamEnd;
 use http_body_util::BodyExt as _;
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -104,6 +106,49 @@ async fn in_the_middle_of_its_own_body() {
     assert_eq!(requests, 0, "a request goes upstream when it is whole");
     let left = world.metrics.streams.get(StreamEnd::ClientLeftBeforeHead);
     assert_eq!(left, WAYS.len() as u64);
+}
+
+/// An upstream that takes a little of each connection and nothing more.
+#[tokio::test]
+async fn while_its_body_goes_upstream_what_did_not_go_whole_costs_nothing() {
+    // More than sockets and the edge's buffers hold, and less.
+    for (filler_bytes, is_billed) in [(24 << 20, false), (1 << 10, true)] {
+        let taken = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&taken);
+        let script = move |_, mut tcp: tokio::net::TcpStream| {
+            let count = Arc::clone(&count);
+            async move {
+                tcp.read_exact(&mut [0; 512]).await.unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+                std::future::pending::<()>().await;
+            }
+        };
+        let world = World::with(Wishes {
+            upstream: Some(scripted(script).await),
+            ..Wishes::default()
+        });
+        let body = format!(
+            r#"{{"model":"claude-demo","max_tokens":8,"messages":[{{"role":"user","content":"hi"}}],"metadata":{{"filler":"{}"}}}}"#,
+            "x".repeat(filler_bytes)
+        );
+        for (round, (http, leave)) in (1..).zip(WAYS) {
+            let mut client = world.connect(http, Some(token(ALICE))).await;
+            let answer = tokio::spawn(client.begin(Ask::message(ALICE).body(body.clone())));
+            until("its beginning upstream", || {
+                taken.load(Ordering::Relaxed) == round
+            })
+            .await;
+            match leave {
+                Leave::Connection => client.vanish(),
+                Leave::Stream => answer.abort(),
+            }
+            let usage = || world.ledger.usage(record(ALICE).id).unwrap();
+            until("its end", || usage().requests == round).await;
+            let usage = usage();
+            assert_eq!(usage.input > 0, is_billed, "{http:?} {leave:?}: {usage:?}");
+            assert_eq!((usage.output, usage.tokens_today), (0, usage.input));
+        }
+    }
 }
 
 /// A listener whose queue is full: to connect to it takes for ever.

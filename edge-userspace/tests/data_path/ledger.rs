@@ -353,8 +353,8 @@ async fn the_ledger_of_many_keys_is_the_demo_models_own() {
     })
     .await;
     let accounts = world.model.stats().ledger().accounts();
-    let usages: BTreeMap<String, KeyUsage> = (world.ledger.usages().into_iter())
-        .map(|usage| (usage.key_id.to_string(), usage))
+    let usages: BTreeMap<String, KeyUsage> = (world.ledger.entries().into_iter())
+        .map(|entry| (entry.usage.key_id.to_string(), entry.usage))
         .collect();
     let most = (longest_prompt(&vocabulary), longest_event(&vocabulary));
     let mut compared = Compared::default();

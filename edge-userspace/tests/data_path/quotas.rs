@@ -33,6 +33,20 @@ fn has_limits(answer: &Answer) -> bool {
     { names }.any(|name| name.as_str().starts_with("anthropic-ratelimit-"))
 }
 
+fn message(answer: &Answer) -> String {
+    answer.json()["error"]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// The seconds with which what it is told ends.
+fn told_seconds(answer: &Answer) -> u64 {
+    let told = message(answer);
+    let (_, seconds) = told.rsplit_once(" in ").unwrap();
+    seconds.strip_suffix(" s").unwrap().parse().unwrap()
+}
+
 /// A request that asks for so long an answer, in so many words.
 fn asking(key: &str, max_tokens: u64, words: usize) -> Ask {
     let text = "word ".repeat(words);
@@ -63,21 +77,21 @@ async fn over_each_limit_a_minute_the_client_is_told_and_its_connection_ends() {
                 QuotaLimit::Requests,
                 1,
                 1,
-                "This key may use 1 requests a minute at this node, and has too few left; send the request again",
+                "This key may use 1 requests a minute at this node and has too few left: the request fits here in ",
             ),
             (
                 input,
                 QuotaLimit::Input,
                 1500,
                 1,
-                "This key may use 2000 input tokens a minute at this node, and has too few left; send the request again",
+                "This key may use 2000 input tokens a minute at this node and has too few left: the request fits here in ",
             ),
             (
                 output,
                 QuotaLimit::Output,
                 1,
                 499,
-                "This key may use 50 output tokens a minute at this node, and has too few left; send the request again",
+                "This key may use 50 output tokens a minute at this node and has too few left: the request fits here in ",
             ),
         ] {
             let world = World::new();
@@ -94,6 +108,7 @@ async fn over_each_limit_a_minute_the_client_is_told_and_its_connection_ends() {
             answer.is_error(429, "rate_limit_error", message);
             assert_eq!(answer.header("x-should-retry"), "true");
             assert_eq!(answer.header("retry-after"), "1");
+            assert!((1..=60).contains(&told_seconds(&answer)), "{answer:?}");
             assert_eq!(world.metrics.quota_refusals.get(which), 1);
             client.closed().await;
             let ends = &world.metrics.connection_ends;
@@ -136,7 +151,7 @@ async fn no_more_run_at_a_time_than_a_key_may_have() {
         answer.is_error(
             429,
             "rate_limit_error",
-            "This key may have 2 requests running at a time at this node, and has them; send the request again",
+            "This key may use 2 requests at a time at this node, and they run: the request fits here when one of them has ended",
         );
         third.closed().await;
         // What runs goes on; when one has ended there is room.
@@ -163,10 +178,11 @@ async fn a_days_tokens_that_are_used_up_are_not_to_be_asked_for_again() {
         };
         limit(&world, ALICE, day);
         let mut client = world.connect(http, Some(token(ALICE))).await;
-        let told = "This key may use 100 tokens a day (UTC) at this node, and has too few left";
-        // One that does not fit into what is left.
+        let told = "This key may use 100 tokens a day (UTC) at this node";
+        // One that no day has as many for.
         let answer = client.ask(asking(ALICE, 9, 500)).await.unwrap();
         answer.is_error(429, "rate_limit_error", told);
+        assert!(message(&answer).contains("can never fit"), "{answer:?}");
         assert_eq!(answer.header("x-should-retry"), "false");
         assert!(!answer.headers.contains_key("retry-after"));
         assert_eq!(remaining(&answer, "tokens"), 100);
@@ -185,6 +201,12 @@ async fn a_days_tokens_that_are_used_up_are_not_to_be_asked_for_again() {
         };
         assert!((1..=20).contains(&served), "{served}");
         refused.is_error(429, "rate_limit_error", told);
+        let told = message(&refused);
+        let (_, told) = told.split_once("next day begins, in ").unwrap();
+        let (seconds, _) = told.split_once(" s").unwrap();
+        let seconds: u64 = seconds.parse().unwrap();
+        assert!((1..=86_400).contains(&seconds), "{refused:?}");
+        assert_eq!(refused.header("x-should-retry"), "false");
         assert_eq!(refused.header("anthropic-ratelimit-tokens-limit"), "100");
         assert!(
             refused
@@ -194,6 +216,66 @@ async fn a_days_tokens_that_are_used_up_are_not_to_be_asked_for_again() {
         // The connection stays: another one would do no better.
         limit(&world, ALICE, Quotas::default());
         assert_eq!(client.ask(asking(ALICE, 9, 5)).await.unwrap().status, 200);
+    }
+}
+
+/// A whole answer cannot be cut, so all that it may have is held back; a stream is cut.
+#[tokio::test]
+async fn whole_answers_that_the_day_may_not_have_are_refused_before_they_are_made() {
+    for http in Http::BOTH {
+        let world = World::new();
+        let day = Quotas {
+            tokens_per_day: Some(1000),
+            ..Quotas::default()
+        };
+        limit(&world, ALICE, day);
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let answer = client.ask(asking(ALICE, 1000, 1)).await.unwrap();
+        let told = "This key may use 1000 tokens a day (UTC) at this node: the request needs ";
+        answer.is_error(429, "rate_limit_error", told);
+        let advice =
+            "which can never fit; with a smaller max_tokens, or as a stream, it may fit now";
+        assert!(message(&answer).ends_with(advice), "{answer:?}");
+        assert_eq!(answer.header("x-should-retry"), "false");
+        // One that does not say how long: 4096.
+        let unsaid = asking(ALICE, 1, 1).body(r#"{"model":"claude-demo","messages":[]}"#);
+        let answer = client.ask(unsaid).await.unwrap();
+        let unsaid = "up to 4096 for its answer, which can never fit";
+        assert!(message(&answer).contains(unsaid), "{answer:?}");
+        assert_eq!(usage(&world, ALICE).tokens_today, 0);
+        // What runs holds back all that it may have.
+        let mut first = world.connect(http, Some(token(ALICE))).await;
+        let running = asking(ALICE, 700, 1).with("x-demo-error", "hang");
+        let running = tokio::spawn(first.begin(running));
+        until("what it holds back", || {
+            (world.ledger.usage(record(ALICE).id)).is_some_and(|usage| usage.reserved_today == 700)
+        })
+        .await;
+        let mut second = world.connect(http, Some(token(ALICE))).await;
+        let answer = second.ask(asking(ALICE, 400, 1)).await.unwrap();
+        let told = "This key may use 1000 tokens a day (UTC) at this node and has too few left beside those that its running requests hold back";
+        answer.is_error(429, "rate_limit_error", told);
+        assert_eq!(answer.header("x-should-retry"), "true");
+        assert_eq!(answer.header("retry-after"), "1");
+        second.closed().await;
+        let stream = Ask::stream(ALICE, 3)
+            .body(r#"{"max_tokens":400,"messages":[],"model":"claude-demo","stream":true}"#);
+        let answer = client.ask(stream).await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        running.abort();
+        first.vanish();
+        until("its end", || usage(&world, ALICE).running == 0).await;
+        let answer = client.ask(asking(ALICE, 400, 1)).await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        until("its end", || usage(&world, ALICE).running == 0).await;
+        let used = usage(&world, ALICE);
+        assert!((1..400).contains(&used.tokens_today), "{used:?}");
+        assert_eq!(used.reserved_today, 0);
+        assert_eq!(world.metrics.quota_refusals.get(QuotaLimit::Day), 3);
+        let entry = world.ledger.entry(record(ALICE).id).unwrap();
+        let refused: Vec<_> = entry.refused.met().collect();
+        assert_eq!(refused, [(QuotaLimit::Day, 3)]);
+        assert_eq!((&*entry.name, entry.limits.tokens_per_day), ("alice", 1000));
     }
 }
 

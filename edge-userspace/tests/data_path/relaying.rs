@@ -29,7 +29,7 @@ fn events(body: &str) -> Vec<(&str, &str)> {
 #[tokio::test]
 async fn usage_events_follow_each_piece_of_content_and_change_nothing_else() {
     let world = World::new();
-    let models = [("claude-demo", "estimated"), ("gpt-4o", "exact")];
+    let models = [("claude-demo", "estimate"), ("gpt-4o", "exact")];
     for (http, (model, kind)) in [
         (Http::H1, models[0]),
         (Http::H2, models[0]),

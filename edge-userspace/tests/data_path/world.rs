@@ -250,6 +250,9 @@ impl Drop for World {
             let used = self.ledger.status();
             let held = [used.running, used.reserved_input, used.reserved_output];
             assert_eq!(held, [0; 3], "what was reserved came back: {used:?}");
+            for entry in self.ledger.entries() {
+                assert_eq!(entry.usage.reserved_today, 0, "{entry:?}");
+            }
             for upstream in self.upstreams.status() {
                 let (requests, tokens) = (upstream.requests, upstream.tokens);
                 let outstanding = [requests, tokens, upstream.waiting_tokens];

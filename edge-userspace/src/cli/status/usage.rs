@@ -44,6 +44,21 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
     if !refused.is_empty() {
         lines.push(("over quota", refused.join(", ")));
     }
+    let mut named = Vec::new();
+    for (list, title) in [
+        ("most_today", "most today"),
+        ("most_refused", "most refused"),
+    ] {
+        let keys = usage[list].as_array().into_iter().flatten();
+        let keys = keys.filter(|key| {
+            let is_new = !named.contains(&key["key_id"]);
+            named.push(key["key_id"].clone());
+            is_new
+        });
+        for (at, key) in keys.enumerate() {
+            lines.push((if at == 0 { title } else { "" }, key_line(key)));
+        }
+    }
     if number("bursts") > 0 {
         let text = format!(
             "{} keys' bursts over {} tokens in five minutes; the log names them",
@@ -72,6 +87,47 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// One key: whose it is, what it uses of its limits, and what was refused.
+fn key_line(key: &Value) -> String {
+    let number = |name: &str| key[name].as_u64().unwrap_or(0);
+    let of = |value: &Value| value.as_u64().filter(|limit| *limit > 0);
+    let mut text = format!(
+        "{} ({}){}: {} tokens today",
+        key["name"].as_str().unwrap_or("?"),
+        key["key_id"].as_str().unwrap_or("?"),
+        if key["revoked"] == true {
+            ", revoked"
+        } else {
+            ""
+        },
+        number("tokens_today"),
+    );
+    if let Some(limit) = of(&key["limits"]["tokens_per_day"]) {
+        text += &format!(" of {limit}");
+    }
+    if number("running") > 0 {
+        text += &format!(", {} requests run", number("running"));
+    }
+    for (name, what) in [
+        ("requests_per_minute", "requests"),
+        ("input_tokens_per_minute", "input tokens"),
+        ("output_tokens_per_minute", "output tokens"),
+    ] {
+        if let (Some(limit), Some(left)) = (of(&key["limits"][name]), key["left"][name].as_u64()) {
+            text += &format!(", {left} of {limit} {what} a minute left");
+        }
+    }
+    let refused = key["refused"].as_object().into_iter().flatten();
+    let refused: Vec<_> = refused
+        .filter_map(|(limit, count)| Some((limit.replace('_', " "), count.as_u64()?)))
+        .map(|(limit, count)| format!("{count} for {limit}"))
+        .collect();
+    if !refused.is_empty() {
+        text += &format!("; refused: {}", refused.join(", "));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +140,15 @@ mod tests {
             "used_tokens": [["input", 5], ["output", 7]],
             "limits": {"requests_per_minute": 60, "tokens_per_day": 0},
             "refused": [["requests", 4], ["tokens_per_day", 0]],
+            "most_today": [
+                {"key_id": "16c90ee8f37ea61f", "name": "alice", "revoked": false, "tokens_today": 90, "running": 1,
+                 "limits": {"tokens_per_day": 100, "requests_per_minute": 60, "input_tokens_per_minute": 0},
+                 "left": {"requests_per_minute": 3, "input_tokens_per_minute": null},
+                 "refused": {"tokens_per_day": 2, "requests": 1}},
+                {"key_id": "00000000000000bb", "name": "bob", "revoked": true, "tokens_today": 9, "running": 0,
+                 "limits": {"tokens_per_day": 0}, "left": {}, "refused": {}},
+            ],
+            "most_refused": [{"key_id": "16c90ee8f37ea61f"}, {"key_id": "00000000000000cc", "name": "carol", "refused": {"requests": 7}}],
             "bursts": 1, "burst_tokens": 1000,
             "kept": {"file": "/x/usage", "written_at_s": 1_800_000_000, "damaged": "/x/usage.damaged", "error": null},
         }});
@@ -98,6 +163,9 @@ mod tests {
                 "usage|3 keys; tokens used: 5 input, 7 output; 2 requests run and hold back 10 input, 20 output",
                 "quotas|60 requests per minute",
                 "over quota|4 for requests",
+                "most today|alice (16c90ee8f37ea61f): 90 tokens today of 100, 1 requests run, 3 of 60 requests a minute left; refused: 1 for requests, 2 for tokens per day",
+                "|bob (00000000000000bb), revoked: 9 tokens today",
+                "most refused|carol (00000000000000cc): 0 tokens today; refused: 7 for requests",
                 "bursts|1 keys' bursts over 1000 tokens in five minutes; the log names them",
                 "usage file|/x/usage: written 2027-01-15T08:00:00Z",
                 "|IT WAS DAMAGED at the start and is /x/usage.damaged now; usage began at zero",

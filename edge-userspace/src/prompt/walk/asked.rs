@@ -7,6 +7,8 @@ pub(in crate::prompt) struct Asked {
     pub(in crate::prompt) max_tokens: Option<u64>,
     /// `n`
     pub(in crate::prompt) choices: Option<u64>,
+    /// `stream`
+    pub(in crate::prompt) is_stream: bool,
 }
 
 /// A number of the request itself that is being read.

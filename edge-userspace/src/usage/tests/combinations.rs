@@ -116,7 +116,7 @@ pub(super) fn run(settlement: Settlement, phase: Phase, way: Way, reserved: u64)
         order(phase) >= order(step)
     };
     if reaches(Phase::Reserved) {
-        settlement.reserve(COUNT, reserved).unwrap();
+        settlement.reserve(held(COUNT, reserved)).unwrap();
     }
     if reaches(Phase::Sent) {
         settlement.sent();

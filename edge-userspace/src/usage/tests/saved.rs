@@ -50,6 +50,46 @@ fn what_is_saved_is_there_again() {
 }
 
 #[test]
+fn what_runs_is_saved_with_what_it_has_used_and_without_what_it_holds_back() {
+    let quotas = Quotas {
+        tokens_per_day: Some(100_000),
+        ..Quotas::default()
+    };
+    let books = Books::new(quotas);
+    let whole = books.ledger.held(40, Some(5000), 1, false);
+    let mut waits = books.begin();
+    waits.reserve(whole).unwrap();
+    let mut runs = books.begin();
+    runs.reserve(held(300, 10)).unwrap();
+    runs.sent();
+    runs.answered(StatusCode::OK);
+    let so_far = Observed {
+        input: Some(250),
+        relayed_output: 60,
+        ..Observed::default()
+    };
+    assert_eq!(runs.progress(&so_far), Go::On);
+    assert_eq!(books.usage().requests, 0);
+    // The daemon is killed here.
+    let saved: Vec<_> = books.ledger.saved().collect();
+    let other = Books::new(quotas);
+    other.ledger.resume(&saved, 0);
+    let usage = other.usage();
+    assert_eq!(
+        (usage.requests, usage.input, usage.output),
+        (2, 40 + 250, 60)
+    );
+    assert_eq!(usage.tokens_today, usage.input + usage.output);
+    other.assert_nothing_is_held_back("nothing runs");
+    // It is not: what they come to is what is kept in the end.
+    drop((waits, runs));
+    let saved: Vec<_> = books.ledger.saved().collect();
+    let usage = saved[0].usage;
+    assert_eq!((usage.requests, usage.input, usage.output), (2, 250, 60));
+    assert_eq!(usage, books.usage());
+}
+
+#[test]
 fn a_damaged_file_is_no_usage_and_is_kept_aside() {
     use crate::usage::snapshot::{Error, keep_aside, read, write};
     let directory = tempfile::tempdir().unwrap();
