@@ -6,6 +6,7 @@
 //! certificate and upstream → kernel half attached → those who follow key changes → serving
 //! threads → admin → ready.
 
+mod allocator;
 mod half;
 mod kept;
 mod learnt;
@@ -97,6 +98,7 @@ impl Error {
 /// # Errors
 /// When it cannot start, with nothing attached or left behind; or when a part of it ended.
 pub fn run(file: &Path) -> Result<(), Error> {
+    allocator::give_back();
     let started = Instant::now();
     let configuration = Stamp::of(file);
     let (mut config, said) = config::load_said(file)?;

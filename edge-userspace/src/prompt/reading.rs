@@ -29,9 +29,16 @@ use std::sync::Arc;
 const TURN_BYTES: usize = 256 * 1024;
 /// Of a body that is longer, the texts before the model's name are read again at its end.
 const AGAIN_BYTES: u64 = 1 << 20;
-/// Pieces that are smaller are put together: each keeps the buffer that it lies in.
+/// Of a short body the pieces stay in the buffers that they came in, but for the small ones. Of
+/// a longer one they are put into blocks: a piece keeps all of its buffer, which may be twice as
+/// long, and the room for bodies counts the pieces alone.
+const SHORT_BYTES: u64 = 16 * 1024;
 const SMALL_BYTES: usize = 2048;
-const TOGETHER_BYTES: usize = 16 * 1024;
+/// A block is as long as an eighth of what is there already, and at least so long.
+const SHORT_BLOCK_BYTES: u64 = 4096;
+/// A body of this length and more lies in blocks of this length, which the daemon's allocator
+/// maps: what is not filled of them is no memory, and it goes when they do.
+const LONG_BLOCK_BYTES: u64 = 256 * 1024;
 
 /// One body.
 pub struct Reading {
@@ -58,8 +65,8 @@ pub struct Reading {
     /// How many messages with what comes before them are known, and their tokens.
     known: Option<(u64, u64)>,
     held: Vec<Bytes>,
-    /// Small pieces after those.
-    together: BytesMut,
+    /// The block that is being filled, behind those.
+    block: BytesMut,
     held_bytes: u64,
     /// While it is read again: the next piece.
     again: Option<usize>,
@@ -150,7 +157,7 @@ impl Reading {
             repeats: false,
             known: None,
             held: Vec::new(),
-            together: BytesMut::new(),
+            block: BytesMut::new(),
             held_bytes: 0,
             again: None,
             done: None,
@@ -236,7 +243,7 @@ impl Reading {
     /// What has been counted, and the body, byte for byte as it came.
     #[must_use]
     pub fn counted(mut self) -> (Counted, Vec<Bytes>) {
-        self.put_together();
+        self.end_block();
         let rule = self.rule();
         let (count, texts) = self.done.unwrap_or_else(|| {
             let texts = self.walk.tally.texts();
@@ -390,26 +397,45 @@ impl Reading {
 
     fn hold(&mut self, piece: Bytes) {
         self.held_bytes += piece.len() as u64;
-        // A body of one piece is not copied.
-        if piece.len() < SMALL_BYTES && !self.held.is_empty() {
-            self.together.extend_from_slice(&piece);
-            if self.together.len() >= TOGETHER_BYTES {
-                self.put_together();
-            }
-        } else {
-            self.put_together();
+        let is_large = piece.len() >= SMALL_BYTES || self.held.is_empty();
+        if self.held_bytes <= SHORT_BYTES && is_large {
+            self.end_block();
             self.held.push(piece);
+            return;
+        }
+        let mut rest = &piece[..];
+        while !rest.is_empty() {
+            let free = self.block.capacity() - self.block.len();
+            if free == 0 {
+                self.begin_block();
+                continue;
+            }
+            let (now, later) = rest.split_at(rest.len().min(free));
+            self.block.extend_from_slice(now);
+            rest = later;
         }
     }
 
-    fn put_together(&mut self) {
-        if !self.together.is_empty() {
-            self.held.push(self.together.split().freeze());
+    fn begin_block(&mut self) {
+        self.end_block();
+        let bytes = if self.held_bytes < LONG_BLOCK_BYTES {
+            (self.held_bytes / 8)
+                .next_power_of_two()
+                .max(SHORT_BLOCK_BYTES)
+        } else {
+            LONG_BLOCK_BYTES
+        };
+        self.block = BytesMut::with_capacity(bytes as usize);
+    }
+
+    fn end_block(&mut self) {
+        if !self.block.is_empty() {
+            self.held.push(std::mem::take(&mut self.block).freeze());
         }
     }
 
     fn begin_again(&mut self) {
-        self.put_together();
+        self.end_block();
         if let Some(canonical) = self.canonical.as_deref_mut().filter(|_| !self.repeats) {
             // It has to hear on from here.
             self.reader.flush(canonical);

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 const BODY_BYTES: usize = 32 << 20;
 const ROOM_BYTES: u64 = 256 << 20;
-/// What else there may be: half as much again, as was measured with rooms of any size, and for 64 connections and streams windows, TLS records and read buffers.
-const SLACK_BYTES: u64 = ROOM_BYTES / 2 + (64 << 20);
+/// What else there may be for 64 connections and streams: windows, TLS records, read buffers, and a
+/// block of each body that is not full.
+const SLACK_BYTES: u64 = 48 << 20;
 
 /// A request with a picture, which is long and quickly counted.
 fn body() -> Bytes {
