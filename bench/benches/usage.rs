@@ -12,7 +12,7 @@ use edge_userspace::config;
 use edge_userspace::keys::{Allowance, Edit, KeyRecord, Keyring, Quotas};
 use edge_userspace::secret::KeyHash;
 use edge_userspace::telemetry::{Metrics, StreamEnd};
-use edge_userspace::usage::{Go, Ledger, Observed};
+use edge_userspace::usage::{Go, Held, Ledger, Observed};
 use http::StatusCode;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -46,7 +46,12 @@ fn key(id: u64, quotas: Quotas) -> KeyRecord {
 /// One request as the API and the relay take it through.
 fn request(ledger: &Arc<Ledger>, key: &KeyRecord) {
     let mut settlement = ledger.begin(key).expect("within its limits");
-    settlement.reserve(1000, 400).expect("within its limits");
+    let held = Held {
+        input: 1000,
+        output: 400,
+        whole: 0,
+    };
+    settlement.reserve(held).expect("within its limits");
     settlement.sent();
     settlement.answered(StatusCode::OK);
     settlement.end(StreamEnd::Complete, &observed());
@@ -78,7 +83,9 @@ fn requests(ledger: &Arc<Ledger>, key: &KeyRecord) -> f64 {
 
 fn events(ledger: &Arc<Ledger>, key: &KeyRecord) -> f64 {
     let mut settlement = ledger.begin(key).expect("within its limits");
-    settlement.reserve(0, 0).expect("within its limits");
+    settlement
+        .reserve(Held::default())
+        .expect("within its limits");
     settlement.answered(StatusCode::OK);
     let mut seen = Observed::default();
     let each = timed(EVENTS, || {
