@@ -4,6 +4,7 @@ use crate::client::{Ask, Http, alpn, pieces};
 use crate::upstream::{read_request, scripted};
 use crate::world::{ALICE, Wishes, World, record, soon, token, until};
 use bytes::Bytes;
+use rustix::net::SendFlags;
 use edge_userspace::telemetry::StreamEnd;
 use http_body_util::BodyExt as _;
 use socket2::{Domain, Socket, Type};
@@ -310,6 +311,9 @@ async fn a_client_that_sends_ahead_has_not_left() {
         tls.write_all(byte).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    // What is urgent by TCP's word is no end either, and keeps nobody busy.
+    let urgent = rustix::net::send(tls.get_ref().0, b"!", SendFlags::OOB);
+    assert_eq!(urgent, Ok(1));
     let mut answers = String::new();
     let _ = soon("both answers", tls.read_to_string(&mut answers)).await;
     assert_eq!(answers.matches("event: message_stop").count(), 2);
