@@ -119,6 +119,8 @@ impl Loader<'_, '_> {
             max_hello_bytes: self.integer("listen.max_hello_bytes") as usize,
             max_connections: self.integer("listen.max_connections") as usize,
             max_streams: self.integer("listen.max_streams") as u32,
+            unread_timeout: Some(self.duration("listen.unread_timeout"))
+                .filter(|time| !time.is_zero()),
             drain_timeout: self.duration("listen.drain_timeout"),
             proxy_protocol,
         }

@@ -95,6 +95,9 @@ pub struct Listen {
     pub max_connections: usize,
     /// Streams at a time on one HTTP/2 connection. Default 256.
     pub max_streams: u32,
+    /// How long a response of which the client takes nothing may go on; none: as long as the
+    /// client likes. Default 180 s.
+    pub unread_timeout: Option<Duration>,
     /// How long running streams may go on after a stop signal. Default 30 s.
     pub drain_timeout: Duration,
     /// `[listen.proxy_protocol]`

@@ -100,6 +100,8 @@ fields! {
         "Connections at a time, all threads together; more are closed at accept.";
     "listen.max_streams": Integer(1, 65_535), Value("256"),
         "Streams at a time on one HTTP/2 connection.";
+    "listen.unread_timeout": Kind::Duration(ms(0), s(86_400)), Value("\"180s\""),
+        "How long a response goes on of which the client takes nothing more, by HTTP/2's window or TCP's. 0s: as long as the connection, over HTTP/1.1 180s.";
     "listen.drain_timeout": Kind::Duration(ms(0), s(86_400)), Value("\"30s\""),
         "How long running streams may go on after a stop signal.";
     "listen.proxy_protocol.addresses": Addresses, Computed("none"),

@@ -11,7 +11,7 @@ use super::{Identity, Thread, compare, refuse, rules};
 use crate::api;
 use crate::charges::Now;
 use crate::ja4::Ja4;
-use crate::session::{End, Session, State};
+use crate::session::{End, Session, State, Task};
 use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, ProxyHeader, Verdict};
 use bytes::BytesMut;
 use edge_common::policy::Reason;
@@ -252,7 +252,7 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
     };
     let ended = if is_h2 {
         let io = Windows::new(tls);
-        let mut builder = http2::Builder::new(Local);
+        let mut builder = http2::Builder::new(Local(Rc::clone(&session)));
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(thread.shared.config.listen.max_streams)
@@ -307,7 +307,7 @@ fn is_the_clients_fault(error: &hyper::Error) -> bool {
 /// Runs a connection to its end, and brings the end about when the session's state says so.
 ///
 /// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
-/// response that runs. `left` says that the client has left, where HTTP does not see it.
+/// response that runs. `left` says that the client has left, or reads nothing, where HTTP does not see it.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),
@@ -336,7 +336,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 continue;
             }
             if left(cx).is_ready() {
-                tracing::debug!("the client has left while a request ran");
+                tracing::debug!("the client has left while a request ran, or reads nothing of it");
                 return Poll::Ready(Ok(()));
             }
             return match &mut patience {
@@ -381,15 +381,15 @@ fn count(before: State, now: State, metrics: &Metrics) {
     }
 }
 
-/// Runs what hyper spawns on this thread.
-#[derive(Clone, Copy)]
-struct Local;
+/// Runs what hyper spawns, a connection's streams, on this thread.
+#[derive(Clone)]
+struct Local(Rc<Session>);
 
 impl<F> hyper::rt::Executor<F> for Local
 where
-    F: Future<Output: 'static> + 'static,
+    F: Future<Output = ()> + 'static,
 {
     fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
+        tokio::task::spawn_local(Task::new(future, &self.0));
     }
 }

@@ -48,9 +48,12 @@ impl Leaving {
         }
     }
 
-    /// Ready when the client has left the request that runs. To be asked when the connection
+    /// Ready when the client has left the request that runs, or reads nothing of it. To be asked when the connection
     /// has nothing to do.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.session.has_unread() {
+            return Poll::Ready(());
+        }
         if self.session.running() == 0 {
             self.end = None;
             return Poll::Pending;

@@ -238,6 +238,7 @@ pub async fn serve(
         idle: IDLE,
         idle_unbound: IDLE_UNBOUND,
         drain: shared.config.listen.drain_timeout,
+        unread: shared.config.listen.unread_timeout,
     };
     let keeper = Keeper::new(
         Arc::clone(&shared.keyring),

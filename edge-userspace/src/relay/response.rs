@@ -355,6 +355,14 @@ impl Relayed {
     }
 }
 
+impl Drop for Relayed {
+    fn drop(&mut self) {
+        if self.stream.is_unread() {
+            self.account.end(StreamEnd::ClientStalled);
+        }
+    }
+}
+
 /// Reads the events of a chunk; see [`Relayed::read_along`]. `progress` is told each change.
 fn along(
     side: &mut Side,
@@ -397,8 +405,9 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Relayed(relayed) => {
-                let data = ready!(relayed.poll_frame(cx));
-                Poll::Ready(data.map(|data| data.map(Frame::data)))
+                let polled = relayed.poll_frame(cx);
+                relayed.stream.gave(polled.is_ready());
+                polled.map(|data| data.map(|data| data.map(Frame::data)))
             }
         }
     }

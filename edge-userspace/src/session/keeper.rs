@@ -1,4 +1,5 @@
-//! Looks after the sessions of one thread: ended keys, idle connections, the daemon's end.
+//! Looks after the sessions of one thread: ended keys, idle connections, streams that nobody reads,
+//! the daemon's end.
 //!
 //! One task a thread walks over the sessions when another thread rings, and once a second.
 //! So a connection needs no timer and no waiting of its own.
@@ -29,6 +30,8 @@ pub struct Limits {
     pub idle_unbound: Duration,
     /// Running streams may go on this long after the stop signal.
     pub drain: Duration,
+    /// A stream whose client takes nothing may go on this long; none: as long as it likes.
+    pub unread: Option<Duration>,
 }
 
 /// The sessions of one thread.
@@ -97,7 +100,10 @@ impl Keeper {
         let mut drained = Drained::Never;
         loop {
             tokio::select! {
-                _ = look.tick() => self.close_idle(),
+                _ = look.tick() => {
+                    self.close_idle();
+                    self.end_unread();
+                }
                 () = self.bell.notified() => {}
                 () = shutdown.cancelled(), if matches!(drained, Drained::Never) => {
                     self.draining.set(true);
@@ -119,6 +125,12 @@ impl Keeper {
                 session.end(End::Key);
             }
         });
+    }
+
+    fn end_unread(&self) {
+        if let Some(limit) = self.limits.unread {
+            self.each(|session| session.end_unread(limit));
+        }
     }
 
     fn close_idle(&self) {

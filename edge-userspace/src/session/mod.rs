@@ -9,9 +9,12 @@
 
 mod keeper;
 mod registry;
+mod running;
+mod task;
 
 pub use keeper::{Keeper, Limits};
 pub use registry::Sessions;
+pub use task::Task;
 
 use crate::keys::{KeyRecord, Keyring, Refused};
 use crate::listener::Identity;
@@ -19,6 +22,7 @@ use crate::secret::{ApiKey, KeyHash};
 use crate::telemetry::Lane;
 use edge_common::token::KeyId;
 use registry::{Registration, Signal};
+use running::Running;
 use sha2::{Digest as _, Sha256};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -27,6 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use task::Begun;
 
 /// One connection: whose it is, and whether it goes on.
 pub struct Session {
@@ -35,8 +40,14 @@ pub struct Session {
     sessions: Arc<Sessions>,
     bound: RefCell<Option<Bound>>,
     state: Cell<State>,
-    /// Requests that run: whom to wake when the end comes.
-    streams: RefCell<Slab<Option<Waker>>>,
+    /// Requests that run.
+    streams: RefCell<Slab<Running>>,
+    /// How many have begun.
+    requests: Cell<u64>,
+    /// The one that has just begun, for the task that runs it.
+    begun: Cell<Option<Begun>>,
+    /// Of one that runs the client takes nothing any more.
+    has_unread: Cell<bool>,
     /// Whom to wake when the state changes: the one who runs the connection.
     driver: RefCell<Option<Waker>>,
     last_request: Cell<Instant>,
@@ -121,6 +132,9 @@ impl Session {
             bound: RefCell::default(),
             state: Cell::new(State::Open),
             streams: RefCell::default(),
+            requests: Cell::new(0),
+            begun: Cell::new(None),
+            has_unread: Cell::new(false),
             driver: RefCell::default(),
             last_request: Cell::new(Instant::now()),
             key_ended,
@@ -254,9 +268,7 @@ impl Session {
         }
         self.change(State::Ended(end));
         for (_, stream) in &mut *self.streams.borrow_mut() {
-            if let Some(waker) = stream.take() {
-                waker.wake();
-            }
+            stream.wake();
         }
     }
 
@@ -280,7 +292,10 @@ impl Session {
     #[must_use]
     pub fn begin(self: &Rc<Self>) -> Stream {
         self.last_request.set(Instant::now());
-        let slot = self.streams.borrow_mut().insert(None);
+        let number = self.requests.get();
+        self.requests.set(number + 1);
+        let slot = self.streams.borrow_mut().insert(Running::new(number));
+        self.begun.set(Some(Begun { slot, number }));
         Stream {
             session: Rc::clone(self),
             slot,
@@ -291,6 +306,32 @@ impl Session {
     #[must_use]
     pub fn running(&self) -> usize {
         self.streams.borrow().len()
+    }
+
+    /// Ends the requests of which the client has taken nothing for `limit`, as far as is seen by
+    /// looking from time to time: their [`Task`]s end, or the connection that has none.
+    pub(super) fn end_unread(&self, limit: Duration) {
+        let mut found = false;
+        for (_, stream) in &mut *self.streams.borrow_mut() {
+            found |= stream.look(limit);
+        }
+        if found {
+            self.has_unread.set(true);
+            if let Some(driver) = self.driver.borrow_mut().take() {
+                driver.wake();
+            }
+        }
+    }
+
+    /// Whether the client has taken nothing of a request for too long.
+    #[must_use]
+    pub fn has_unread(&self) -> bool {
+        self.has_unread.get()
+    }
+
+    fn is_unread(&self, begun: Begun) -> bool {
+        let streams = self.streams.borrow();
+        (streams.get(begun.slot)).is_some_and(|one| one.number == begun.number && one.is_unread)
     }
 
     /// How long nothing has run here; zero while something does.
@@ -332,12 +373,19 @@ impl Stream {
         if let State::Ended(end) = self.session.state() {
             return Poll::Ready(end);
         }
-        let mut streams = self.session.streams.borrow_mut();
-        let waker = &mut streams[self.slot];
-        if !(waker.as_ref()).is_some_and(|waker| waker.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
+        self.session.streams.borrow_mut()[self.slot].wakes(cx.waker());
         Poll::Pending
+    }
+
+    /// A piece of the response was given to the connection, or there was none to give.
+    pub fn gave(&self, piece: bool) {
+        self.session.streams.borrow_mut()[self.slot].gave(piece);
+    }
+
+    /// Whether the client has taken nothing of the response for too long.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.session.streams.borrow()[self.slot].is_unread
     }
 
     /// Resolves when the stream is to end.

@@ -46,6 +46,7 @@ impl World {
             idle: Duration::from_secs(300),
             idle_unbound: Duration::from_secs(30),
             drain: Duration::from_secs(30),
+            unread: None,
         };
         let keeper = Keeper::new(
             Arc::clone(&keyring),

@@ -185,6 +185,8 @@ label! {
         ClientLeftBeforeHead "client_left_before_head",
         /// The client left or cancelled within the response.
         ClientLeft "client_left",
+        /// The client took nothing of the response for too long.
+        ClientStalled "client_stalled",
         /// The upstream said within an event stream that it failed.
         UpstreamError "upstream_error",
         /// The upstream's response was no HTTP any more.

@@ -50,6 +50,7 @@ impl By {
             | StreamEnd::UpstreamSilent => Self::Upstream,
             StreamEnd::ClientLeftBeforeHead
             | StreamEnd::ClientLeft
+            | StreamEnd::ClientStalled
             | StreamEnd::KeyEnded
             | StreamEnd::Draining
             | StreamEnd::Capped => Self::Us,

@@ -28,6 +28,7 @@ mod revoke;
 mod slow;
 mod streams;
 mod surface;
+mod unread;
 mod upstream;
 mod upstreams;
 mod usage;

@@ -27,7 +27,7 @@ fn stream(tokens: u64) -> Ask {
         .body(body)
 }
 
-async fn connect(world: &World, connection_window: u32) -> http2::SendRequest<AnyBody> {
+pub(crate) async fn connect(world: &World, connection_window: u32) -> http2::SendRequest<AnyBody> {
     let mut hello = alpn(&[b"h2"]);
     hello.alpn.push(token(ALICE));
     let tls = world.tls(&hello).await.unwrap();

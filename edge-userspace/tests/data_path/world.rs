@@ -272,6 +272,7 @@ fn config(files: &Files, upstream: SocketAddr, upstream_tls: bool) -> Config {
             max_hello_bytes: 65_536,
             max_connections: 65_536,
             max_streams: 256,
+            unread_timeout: Some(Duration::from_secs(180)),
             // Tests that drop the world do not wait for streams.
             drain_timeout: Duration::from_millis(200),
             proxy_protocol: config::ProxyProtocol::default(),

@@ -79,11 +79,12 @@ pub(super) fn combinations() -> Vec<(Phase, Way, (u64, u64))> {
     for end in [UpstreamBroke, UpstreamSilent] {
         all.push((Head(ok), Way::Ended(end), (0, 0)));
     }
-    for end in [ClientLeft, KeyEnded, Draining, Capped] {
+    for end in [ClientLeft, ClientStalled, KeyEnded, Draining, Capped] {
         all.push((Head(ok), Way::Ended(end), (COUNT, 0)));
     }
     for end in [
         ClientLeft,
+        ClientStalled,
         KeyEnded,
         Draining,
         Capped,
