@@ -27,20 +27,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What the PING at the end says.
 const ASK: &[u8] = b"are-you?";
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const ACK: u8 = 1;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
+pub(crate) const ACK: u8 = 1;
 
 /// The codes of RFC 9113 section 7, in their order.
 const CODES: [&str; 14] = [
@@ -60,7 +60,7 @@ const CODES: [&str; 14] = [
     "HTTP_1_1_REQUIRED",
 ];
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend_from_slice(&[kind, flags]);
@@ -70,7 +70,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Literals that are not indexed (RFC 7541 section 6.2.2).
-fn block(headers: &str) -> Vec<u8> {
+pub(crate) fn block(headers: &str) -> Vec<u8> {
     let mut block = Vec::new();
     for header in headers.split(' ').filter(|header| !header.is_empty()) {
         // A pseudo-header's colon is no separator, and a name may be empty.
@@ -126,20 +126,20 @@ fn step(line: &str) -> Vec<u8> {
 }
 
 /// A connection on which frames are written and read one by one.
-struct Wire {
-    tls: TlsStream<TcpStream>,
+pub(crate) struct Wire {
+    pub(crate) tls: TlsStream<TcpStream>,
     read: Vec<u8>,
 }
 
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Wire {
-    async fn open(world: &World) -> Self {
+    pub(crate) async fn open(world: &World) -> Self {
         let hello = alpn(&[b"h2", &token(ALICE)]);
         Self {
             tls: world.tls(&hello).await.unwrap(),
@@ -156,7 +156,7 @@ impl Wire {
     }
 
     /// The next frame; none when the connection has ended.
-    async fn next(&mut self) -> Option<Frame> {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some((head, rest)) = self.read.split_first_chunk::<9>() {
                 let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
