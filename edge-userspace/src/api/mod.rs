@@ -76,8 +76,8 @@ enum Plan {
     Health,
     /// The edge answers with this JSON.
     Own(Bytes),
-    /// The upstream does.
-    Forward,
+    /// The upstream does, or several.
+    Forward(Settlement),
     /// The prompt is read and counted first.
     Count(Announced, Settlement),
 }
@@ -144,8 +144,9 @@ impl Api {
                 whole(json(Bytes::from_static(br#"{"status":"ok"}"#)))
             }
             Ok(Plan::Own(answer)) => whole(json(answer)),
-            Ok(Plan::Forward) => {
-                let passed = Box::pin(self.pass(stream, request, route, &id)).await;
+            Ok(Plan::Forward(settlement)) => {
+                let passed = self.pass(stream, request, route, settlement, &id);
+                let passed = Box::pin(passed).await;
                 passed.unwrap_or_else(|error| whole(error.response(id.text())))
             }
             Ok(Plan::Count(announced, settlement)) => {
@@ -282,7 +283,7 @@ impl Api {
                 // Last: what is refused for what it is is charged nothing.
                 Plan::Count(announced, self.let_in(session)?)
             }
-            None => Plan::Forward,
+            None => Plan::Forward(self.let_in(session)?),
         })
     }
 

@@ -12,6 +12,7 @@ mod account;
 mod cut;
 mod events;
 mod extra;
+mod mark;
 mod request;
 mod response;
 pub mod side;

@@ -5,6 +5,7 @@ use super::account::Account;
 use super::cut::Cut;
 use super::events::Boundary;
 use super::extra::{Extras, Insert, Owed};
+use super::mark::Mark;
 use super::request::RequestBody;
 use super::side::Side;
 use super::silence::{Due, Silence};
@@ -62,6 +63,7 @@ pub struct Relayed {
     answer: Option<Answer<RequestBody>>,
     /// Where it stands, when it is an event stream.
     events: Option<Boundary>,
+    mark: Mark,
     /// What comes after the upstream's last byte.
     last: Last,
     /// Set while an event is still to come to its end.
@@ -126,6 +128,7 @@ impl Relayed {
         let mut relayed = Self {
             answer: Some(answer),
             events: is_event_stream.then(Boundary::default),
+            mark: Mark::default(),
             last: Last::Nothing,
             ending: None,
             silence: Silence::new(idle_timeout, ping_every),
@@ -187,6 +190,7 @@ impl Relayed {
         match ready!(self.silence.poll(cx, may_ping)) {
             Due::Ping => {
                 let ping = self.extras.dialect.ping();
+                self.mark.said();
                 self.account.count(ping.len());
                 Poll::Ready(Some(Ok(ping)))
             }
@@ -237,6 +241,7 @@ impl Relayed {
                 data
             }
             Some(boundary) => {
+                let data = self.mark.pass(data);
                 let mut end = data.len();
                 let mut ends_here = None;
                 if self.ending.is_some() {
