@@ -32,7 +32,7 @@ pub use settings::{Settings, SettingsError};
 use crate::config::Models;
 use crate::context::{Contexts, wire};
 use crate::prompt::{Count, Counters, Prompts};
-use crate::relay::{Extras, RequestBody, ResponseBody};
+use crate::relay::{Extras, RequestBody, ResponseBody, Unreadable};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
@@ -68,6 +68,7 @@ pub struct Api {
     ids: RequestIds,
     metrics: Arc<Metrics>,
     log: Bounded,
+    unreadable: Rc<Unreadable>,
 }
 
 /// What is decided about a request before it is sent on.
@@ -98,6 +99,10 @@ impl Api {
             counters: Rc::default(),
             prompts,
             settings,
+            unreadable: Rc::new(Unreadable::new(
+                Arc::clone(&upstreams),
+                Arc::clone(&metrics),
+            )),
             sender: Rc::new(Sender::new(upstreams, &metrics)),
             contexts,
             ledger,

@@ -9,13 +9,13 @@ use super::mark::Mark;
 use super::request::RequestBody;
 use super::side::Side;
 use super::silence::{Due, Silence};
+use super::unreadable::Whose;
 use crate::api::error::ApiError;
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::Answer;
 use crate::usage::{Go, Observed, Settlement};
 use bytes::Bytes;
-use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub struct Company {
     pub extras: Extras,
     /// Hears what is used.
     pub settlement: Settlement,
-    /// Goes into an error event.
-    pub request_id: HeaderValue,
+    /// Whose it is.
+    pub whose: Whose,
 }
 
 /// An upstream's body that is being relayed.
@@ -72,7 +72,6 @@ pub struct Relayed {
     extras: Extras,
     owed: Owed,
     stream: Stream,
-    request_id: HeaderValue,
     account: Account,
 }
 
@@ -115,7 +114,7 @@ impl Relayed {
             side,
             extras,
             settlement,
-            request_id,
+            whose,
         } = company;
         let side = side.map(|side| {
             if extras.usage || settlement.is_capped() {
@@ -135,8 +134,7 @@ impl Relayed {
             extras,
             owed: None,
             stream,
-            request_id,
-            account: Account::new(metrics, side, settlement),
+            account: Account::new(metrics, side, settlement, whose),
         };
         if relayed.is_end_stream() {
             relayed.complete();
@@ -236,7 +234,10 @@ impl Relayed {
         let data = match &mut self.events {
             None => {
                 if let Some(side) = &mut self.account.side {
-                    side.read(&data);
+                    let mut at = 0;
+                    while at < data.len() {
+                        at += side.read(&data[at..]).0;
+                    }
                 }
                 data
             }
@@ -344,7 +345,7 @@ impl Relayed {
 
     fn say_last(&mut self, cut: Cut, error: &ApiError) {
         self.finish(cut);
-        self.last = Last::Words(error.event(&self.request_id));
+        self.last = Last::Words(error.event(&self.account.whose.request_id));
     }
 
     /// Drops the upstream's side, which closes its connection.
