@@ -32,7 +32,7 @@ pub use settings::{Settings, SettingsError};
 use crate::config::Models;
 use crate::context::{Contexts, wire};
 use crate::prompt::{Count, Counters, Prompts};
-use crate::relay::{Extras, RequestBody, ResponseBody, Unreadable};
+use crate::relay::{Extras, RequestBody, ResponseBody};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
@@ -68,7 +68,6 @@ pub struct Api {
     ids: RequestIds,
     metrics: Arc<Metrics>,
     log: Bounded,
-    unreadable: Rc<Unreadable>,
 }
 
 /// What is decided about a request before it is sent on.
@@ -77,8 +76,8 @@ enum Plan {
     Health,
     /// The edge answers with this JSON.
     Own(Bytes),
-    /// The upstream does, or several.
-    Forward(Settlement),
+    /// The upstream does.
+    Forward,
     /// The prompt is read and counted first.
     Count(Announced, Settlement),
 }
@@ -99,10 +98,6 @@ impl Api {
             counters: Rc::default(),
             prompts,
             settings,
-            unreadable: Rc::new(Unreadable::new(
-                Arc::clone(&upstreams),
-                Arc::clone(&metrics),
-            )),
             sender: Rc::new(Sender::new(upstreams, &metrics)),
             contexts,
             ledger,
@@ -149,9 +144,8 @@ impl Api {
                 whole(json(Bytes::from_static(br#"{"status":"ok"}"#)))
             }
             Ok(Plan::Own(answer)) => whole(json(answer)),
-            Ok(Plan::Forward(settlement)) => {
-                let passed = self.pass(stream, request, route, settlement, &id);
-                let passed = Box::pin(passed).await;
+            Ok(Plan::Forward) => {
+                let passed = Box::pin(self.pass(stream, request, route, &id)).await;
                 passed.unwrap_or_else(|error| whole(error.response(id.text())))
             }
             Ok(Plan::Count(announced, settlement)) => {
@@ -288,7 +282,7 @@ impl Api {
                 // Last: what is refused for what it is is charged nothing.
                 Plan::Count(announced, self.let_in(session)?)
             }
-            None => Plan::Forward(self.let_in(session)?),
+            None => Plan::Forward,
         })
     }
 

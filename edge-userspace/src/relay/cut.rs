@@ -3,7 +3,7 @@
 use crate::api::error::ApiError;
 use crate::session::End;
 use crate::telemetry::StreamEnd;
-use std::error::Error;
+use crate::upstream::Broken;
 use std::io;
 
 /// The body was cut off: the client sees a reset stream or a closed connection, never a
@@ -35,24 +35,17 @@ pub enum Cut {
 
 impl Cut {
     /// By what the upstream's body failed.
-    pub(super) fn of(error: &hyper::Error) -> Self {
-        if error.is_incomplete_message() {
-            return Self::UpstreamTruncated;
+    pub(super) fn of(broken: &Broken) -> Self {
+        match broken {
+            Broken::Truncated | Broken::NoAnswer => Self::UpstreamTruncated,
+            Broken::Read(error) | Broken::Write(error) => match error.kind() {
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe => Self::UpstreamReset,
+                _ => Self::UpstreamBroke,
+            },
+            Broken::NoHttp(_) | Broken::Body => Self::UpstreamBroke,
         }
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                match error.kind() {
-                    io::ErrorKind::ConnectionReset
-                    | io::ErrorKind::ConnectionAborted
-                    | io::ErrorKind::BrokenPipe => return Self::UpstreamReset,
-                    io::ErrorKind::UnexpectedEof => return Self::UpstreamTruncated,
-                    _ => {}
-                }
-            }
-            cause = error.source();
-        }
-        Self::UpstreamBroke
     }
 
     /// What the client is told.

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
@@ -50,9 +50,6 @@ pub enum ConnectError {
         /// What was wrong.
         source: io::Error,
     },
-    /// hyper did not take the connection.
-    #[error("HTTP/1.1 could not begin: {0}")]
-    Http(#[source] hyper::Error),
 }
 
 /// What remains until `deadline` is shared out among the addresses of a name.
@@ -107,17 +104,22 @@ pub(super) enum Io {
     Tls(Box<TlsStream<Socket>>),
 }
 
-/// A TCP socket that the pool can look at while hyper owns the stream above it.
+/// A TCP socket that the pool can look at below the stream.
 #[derive(Clone)]
 pub(super) struct Socket(Rc<RefCell<TcpStream>>);
 
 impl Socket {
-    /// Whether there is nothing to read: no byte, no end, no error.
+    /// Whether there is nothing to read: no byte, no end, no error. The runtime knows what came
+    /// before its last look at all sockets; the kernel is asked only where it says that something
+    /// did.
     pub(super) fn is_quiet(&self) -> bool {
         use rustix::net::{RecvFlags, recv};
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peeked = recv(&*self.0.borrow(), &mut [0_u8; 1], flags);
-        matches!(peeked, Err(rustix::io::Errno::AGAIN))
+        let tcp = self.0.borrow();
+        let peeked = tcp.try_io(Interest::READABLE, || {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            Ok(recv(&*tcp, &mut [0_u8; 1], flags)?)
+        });
+        matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 

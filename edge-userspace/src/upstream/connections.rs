@@ -73,8 +73,8 @@ impl<B: Sendable> Connections<B> {
     /// Sends one request and waits for the head of its response. Dropping the future, or
     /// later the answer before its end, closes the upstream connection at once.
     ///
-    /// A request whose reused connection turns out to be dead is sent again, once and on a
-    /// new connection, when nothing of it was sent or it is a bodiless GET.
+    /// A bodiless GET whose reused connection turns out to be dead is sent again, once and on
+    /// a new connection. Of any other request something may have been begun.
     pub(super) async fn send(
         &self,
         mut picked: Picked,
@@ -99,7 +99,7 @@ impl<B: Sendable> Connections<B> {
                 let asked = pin!(exchange.ask(request));
                 before(limit, upload, asked).await
             };
-            let asked = match asked {
+            let broken = match asked {
                 Ok(Ok(response)) => {
                     if response.status().is_server_error() {
                         picked.failed();
@@ -107,10 +107,10 @@ impl<B: Sendable> Connections<B> {
                         picked.refused();
                     }
                     picked.answered();
-                    let answer = |body| Answer::new(body, exchange, &self.pool, picked);
+                    let answer = |()| Answer::new(exchange, &self.pool, picked);
                     return Ok(response.map(answer));
                 }
-                Ok(Err(asked)) => asked,
+                Ok(Err(broken)) => broken,
                 Err(error) => {
                     if let Error::FirstByte(_) = error {
                         picked.failed();
@@ -121,15 +121,12 @@ impl<B: Sendable> Connections<B> {
             if let Some(fault) = upload.and_then(Upload::fault) {
                 return Err(Failed::new(Error::Body(fault), None, picked));
             }
-            // On a new connection this is how it is; a reused one may have been dead.
-            match (reused, asked.unsent.or(repeat)) {
-                (true, Some(again)) => request = again,
-                (_, unsent) => {
-                    picked.failed();
-                    return Err(Failed::new(Error::Broken(asked.error), unsent, picked));
-                }
-            }
-            tracing::debug!(error = %asked.error, "a reused connection was dead; asking again");
+            let Some(again) = repeat else {
+                picked.failed();
+                return Err(Failed::new(Error::Broken(broken), None, picked));
+            };
+            request = again;
+            tracing::debug!(error = %broken, "a reused connection was dead; asking again");
             self.metrics
                 .upstream_connections
                 .one(UpstreamConnection::Retried);
@@ -198,7 +195,7 @@ impl<B: Sendable> Connections<B> {
         match connected {
             Ok((io, socket)) => {
                 counters.one(UpstreamConnection::Opened);
-                Exchange::new(io, socket, place).await
+                Ok(Exchange::new(io, socket, place))
             }
             Err(error) => {
                 counters.one(UpstreamConnection::Failed);

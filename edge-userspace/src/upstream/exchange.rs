@@ -1,152 +1,123 @@
 //! One HTTP/1.1 connection to the upstream, driven by whoever waits for its response.
 //!
-//! hyper expects its connection to be polled by a task of its own. Here the reader of the
-//! response polls it: first the connection, under the reader's waker, then the channel
-//! through which the connection hands over what it read. That channel fills only while the
-//! connection is polled, so it needs no waker.
+//! It has no task and no channel: the reader of the response writes the request and reads from
+//! the socket, under its own waker. So dropping the response closes the connection at once,
+//! and a chunk costs no switch between tasks.
 
-use super::Sendable;
-use super::connect::{ConnectError, Io, Socket};
+use super::connect::{Io, Socket};
 use super::picked::Picked;
 use super::places::Place;
 use super::pool::Pool;
+use super::receiving::Receiving;
+use super::sending::Sending;
+use super::{Broken, Sendable};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1};
-use hyper_util::rt::TokioIo;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 
-/// Most bytes of a response that are read ahead of the client.
-const READ_AHEAD_BYTES: usize = 128 * 1024;
+/// A connection with at most one request on it. In a box: it travels between the pool and the
+/// responses.
+pub(super) struct Exchange<B: Sendable>(Box<Live<B>>);
 
-type Connection<B> = Pin<Box<http1::Connection<TokioIo<Io>, B>>>;
-
-/// A connection with at most one request on it.
-pub(super) struct Exchange<B: Sendable> {
-    sender: http1::SendRequest<B>,
-    /// `None` once it has ended.
-    connection: Option<Connection<B>>,
+struct Live<B> {
+    io: Io,
     socket: Socket,
+    method: Method,
+    sending: Sending<B>,
+    /// The request could not be written to its end. What comes all the same is heard.
+    unwritten: Option<Broken>,
+    receiving: Receiving,
     _place: Place,
 }
 
-/// Why a request got no response.
-pub(super) struct Asked<B> {
-    pub(super) error: hyper::Error,
-    /// The request, when nothing of it was sent.
-    pub(super) unsent: Option<Request<B>>,
-}
-
 impl<B: Sendable> Exchange<B> {
-    pub(super) async fn new(io: Io, socket: Socket, place: Place) -> Result<Self, ConnectError> {
-        let (sender, connection) = http1::Builder::new()
-            .max_buf_size(READ_AHEAD_BYTES)
-            .handshake(TokioIo::new(io))
-            .await
-            .map_err(ConnectError::Http)?;
-        Ok(Self {
-            sender,
-            connection: Some(Box::pin(connection)),
+    pub(super) fn new(io: Io, socket: Socket, place: Place) -> Self {
+        Self(Box::new(Live {
+            io,
             socket,
+            method: Method::GET,
+            sending: Sending::new(),
+            unwritten: None,
+            receiving: Receiving::new(),
             _place: place,
-        })
+        }))
     }
 
     /// Sends the request and waits for the response's head.
     pub(super) fn ask(
         &mut self,
         request: Request<B>,
-    ) -> impl Future<Output = Result<Response<Incoming>, Asked<B>>> {
-        Ask {
-            // Without the cooperative budget: a wake-up for its sake would go to no one.
-            sent: tokio::task::unconstrained(self.sender.try_send_request(request)),
-            connection: &mut self.connection,
+    ) -> impl Future<Output = Result<Response<()>, Broken>> {
+        self.0.method = request.method().clone();
+        self.0.sending.begin(request);
+        let live = &mut *self.0;
+        std::future::poll_fn(|cx| live.poll_head(cx))
+    }
+
+    /// Whether an idle connection can still be used: open, with nothing to read.
+    pub(super) fn is_usable(&self) -> bool {
+        self.0.socket.is_quiet()
+    }
+}
+
+impl<B: Sendable> Live<B> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Broken>> {
+        self.write(cx)?;
+        let head = ready!(self.receiving.poll_head(&self.method, &mut self.io, cx));
+        Poll::Ready(head.map_err(|broken| match broken {
+            // What was first.
+            Broken::NoAnswer | Broken::Read(_) => self.unwritten.take().unwrap_or(broken),
+            broken => broken,
+        }))
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        self.write(cx)?;
+        self.receiving.poll_body(&mut self.io, cx)
+    }
+
+    /// An upstream that takes no more may have answered.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        if self.sending.is_done() || self.unwritten.is_some() {
+            return Ok(());
+        }
+        match self.sending.poll(&mut self.io, cx) {
+            Poll::Ready(Err(broken @ Broken::Write(_))) => {
+                self.sending.stop();
+                self.unwritten = Some(broken);
+                Ok(())
+            }
+            Poll::Ready(Err(broken)) => Err(broken),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         }
     }
 
-    /// Whether an idle connection can still be used: open, with nothing to read. An end
-    /// that the kernel knows of and the runtime not yet is seen here too.
-    pub(super) fn is_usable(&self) -> bool {
-        self.connection.is_some() && self.sender.is_ready() && self.socket.is_quiet()
-    }
-
-    /// After a response's last byte: whether the connection can take another request.
-    fn settle(&mut self) -> bool {
-        drive(
-            &mut self.connection,
-            &mut Context::from_waker(Waker::noop()),
-        );
-        self.connection.is_some() && self.sender.is_ready()
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A request that has been given to a connection. An `async` block in its stead would
-    /// have room for the request twice, and so would every request's task.
-    struct Ask<'a, B: Sendable, F> {
-        #[pin]
-        sent: F,
-        connection: &'a mut Option<Connection<B>>,
-    }
-}
-
-impl<B, F> Future for Ask<'_, B, F>
-where
-    B: Sendable,
-    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
-{
-    type Output = Result<Response<Incoming>, Asked<B>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        drive(this.connection, cx);
-        let sent = this.sent.poll(&mut Context::from_waker(Waker::noop()));
-        sent.map_err(|mut failed| Asked {
-            unsent: failed.take_message(),
-            error: failed.into_error(),
-        })
-    }
-}
-
-fn drive<B: Sendable>(connection: &mut Option<Connection<B>>, cx: &mut Context<'_>) {
-    if let Some(open) = connection
-        && open.as_mut().poll(cx).is_ready()
-    {
-        // Its errors reach the reader through the response or the body.
-        *connection = None;
+    /// Whether the connection can take another request.
+    fn can_go_on(&self) -> bool {
+        self.sending.is_done() && self.unwritten.is_none() && self.receiving.can_go_on()
     }
 }
 
 /// A response's body together with the connection that it comes from. At its clean end the
 /// connection goes back to the pool; dropped before, the connection is closed.
 pub struct Answer<B: Sendable> {
-    body: Incoming,
-    /// `None` once the connection has gone back.
+    /// `None` once there is nothing more to come.
     exchange: Option<Exchange<B>>,
     pool: Rc<Pool<B>>,
     picked: Picked,
 }
 
 impl<B: Sendable> Answer<B> {
-    pub(super) fn new(
-        body: Incoming,
-        exchange: Exchange<B>,
-        pool: &Rc<Pool<B>>,
-        picked: Picked,
-    ) -> Self {
+    pub(super) fn new(exchange: Exchange<B>, pool: &Rc<Pool<B>>, picked: Picked) -> Self {
         let mut answer = Self {
-            body,
             exchange: Some(exchange),
             pool: Rc::clone(pool),
             picked,
         };
-        if answer.body.is_end_stream() {
-            answer.finish();
-        }
+        answer.finish_at_end();
         answer
     }
 
@@ -161,10 +132,12 @@ impl<B: Sendable> Answer<B> {
         self.picked.failed();
     }
 
-    fn finish(&mut self) {
-        if let Some(mut exchange) = self.exchange.take()
-            && exchange.settle()
+    fn finish_at_end(&mut self) {
+        let is_at_end = |exchange: &mut Exchange<B>| exchange.0.receiving.is_at_end();
+        if let Some(mut exchange) = self.exchange.take_if(is_at_end)
+            && exchange.0.can_go_on()
         {
+            exchange.0.receiving.rest();
             self.pool.put(exchange);
         }
     }
@@ -172,34 +145,43 @@ impl<B: Sendable> Answer<B> {
 
 impl<B: Sendable> Body for Answer<B> {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
-        if let Some(exchange) = &mut this.exchange {
-            drive(&mut exchange.connection, cx);
+        let Some(exchange) = &mut this.exchange else {
+            return Poll::Ready(None);
+        };
+        let data = ready!(exchange.0.poll_body(cx));
+        match &data {
+            Some(Ok(_)) => {
+                this.picked.began();
+                this.finish_at_end();
+            }
+            // Until its end, the body of a connection that is over.
+            None => {
+                this.finish_at_end();
+                this.exchange = None;
+            }
+            Some(Err(_)) => this.exchange = None,
         }
-        let frame = Pin::new(&mut this.body).poll_frame(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(Some(Ok(_))) = &frame {
-            this.picked.began();
-        }
-        match &frame {
-            Poll::Ready(None) => this.finish(),
-            Poll::Ready(Some(Ok(_))) if this.body.is_end_stream() => this.finish(),
-            Poll::Ready(Some(Err(_))) => this.exchange = None,
-            _ => {}
-        }
-        frame
+        Poll::Ready(data.map(|data| data.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.exchange.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.exchange {
+            None => SizeHint::with_exact(0),
+            Some(exchange) => {
+                let left = exchange.0.receiving.left_bytes();
+                left.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
+        }
     }
 }

@@ -3,29 +3,32 @@
 //!
 //! [`Upstreams`] is what all threads share: who takes requests, what is outstanding where. A
 //! [`Sender`] is one serving thread's, with connections of its own, so nothing is locked. A
-//! connection is a hyper HTTP/1.1 client connection that has no task: whoever waits for
-//! the response drives it ([`Answer`]), so dropping the response closes the connection at
-//! once, and a chunk costs no switch between tasks. Not here: what a request must look
+//! connection has no task: whoever waits for the response drives it ([`Answer`]). Not here: what a request must look
 //! like ([`crate::api`]), where its beginning may be cached, and what becomes of a response
 //! that breaks off ([`crate::relay`]).
 
 mod addresses;
+mod broken;
 pub mod choose;
 mod connect;
 mod connections;
 mod ejection;
 mod exchange;
 pub mod failures;
+mod framing;
 mod headers;
 mod id;
 mod picked;
 mod places;
 mod pool;
+mod receiving;
 mod sender;
+mod sending;
 mod target;
 mod upload;
 mod upstreams;
 
+pub use broken::Broken;
 pub use choose::Why;
 pub use connect::ConnectError;
 pub use exchange::Answer;
@@ -67,5 +70,5 @@ pub enum Error {
     Body(Fault),
     /// The connection broke, or what came was no HTTP.
     #[error("the connection broke before the response: {0}")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] Broken),
 }

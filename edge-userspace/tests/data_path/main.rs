@@ -30,7 +30,6 @@ mod slow;
 mod streams;
 mod surface;
 mod unread;
-mod unreadable;
 mod upstream;
 mod upstreams;
 mod usage;

@@ -1,0 +1,235 @@
+//! A request on its way out: its head, then its body as that comes.
+
+use super::connect::Io;
+use super::{Broken, Sendable};
+use bytes::{Buf as _, Bytes};
+use http::header::{self, HeaderMap};
+use http::{Method, Request, Uri};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite as _;
+
+/// So much of a body is taken before it is written.
+const AHEAD_BYTES: usize = 64 * 1024;
+/// Pieces up to this size are written out of one buffer with what is before them.
+const COPIED_BYTES: usize = 4096;
+/// Pieces that one system call writes.
+const SLICES: usize = 16;
+/// A buffer for heads that is larger is not kept for the next.
+const KEPT_BYTES: usize = 8 * 1024;
+
+/// One connection's. It is used for one request after the other.
+pub(super) struct Sending<B> {
+    /// What is to be written first, and how much of it has been.
+    first: Vec<u8>,
+    written: usize,
+    /// What is to be written then.
+    pieces: VecDeque<Bytes>,
+    piece_bytes: usize,
+    /// What is still to be taken.
+    body: Option<B>,
+    framing: Framing,
+    is_done: bool,
+}
+
+enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    Chunked,
+}
+
+impl<B: Sendable> Sending<B> {
+    /// Nothing is to be sent yet.
+    pub(super) fn new() -> Self {
+        Self {
+            first: Vec::new(),
+            written: 0,
+            pieces: VecDeque::new(),
+            piece_bytes: 0,
+            body: None,
+            framing: Framing::Length(0),
+            is_done: true,
+        }
+    }
+
+    /// Begins with a request whose URI is a path and whose headers are those of this hop but for
+    /// the framing, which is told here.
+    pub(super) fn begin(&mut self, request: Request<B>) {
+        let (mut head, body) = request.into_parts();
+        head.headers.remove(header::TRANSFER_ENCODING);
+        let has_body = !body.is_end_stream();
+        let length = body.size_hint().exact().filter(|_| has_body);
+        let length = match (has_body, length) {
+            (true, None) => None,
+            (_, length) => Some(length.unwrap_or(0)),
+        };
+        self.framing = length.map_or(Framing::Chunked, Framing::Length);
+        head.headers.remove(header::CONTENT_LENGTH);
+        let tells = has_body || !matches!(head.method, Method::GET | Method::HEAD);
+        self.first.clear();
+        self.written = 0;
+        write_head(&mut self.first, &head.method, &head.uri, &head.headers);
+        // Writing to memory does not fail.
+        let _ = match length {
+            Some(length) if tells => write!(self.first, "content-length: {length}\r\n\r\n"),
+            Some(_) => write!(self.first, "\r\n"),
+            None => write!(self.first, "transfer-encoding: chunked\r\n\r\n"),
+        };
+        self.body = has_body.then_some(body);
+        self.is_done = false;
+    }
+
+    /// Whether all of it has been written.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Gives up: nothing more is written.
+    pub(super) fn stop(&mut self) {
+        self.body = None;
+        self.pieces.clear();
+        self.piece_bytes = 0;
+        self.written = self.first.len();
+    }
+
+    /// Writes what can be written.
+    pub(super) fn poll(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        while !self.is_done {
+            self.take_in(cx)?;
+            if self.left_bytes() == 0 {
+                if self.body.is_some() {
+                    return Poll::Pending;
+                }
+                ready!(Pin::new(&mut *io).poll_flush(cx)).map_err(Broken::Write)?;
+                self.is_done = true;
+                if self.first.capacity() > KEPT_BYTES {
+                    self.first = Vec::new();
+                }
+                break;
+            }
+            match ready!(self.poll_write(io, cx)).map_err(Broken::Write)? {
+                0 => return Poll::Ready(Err(Broken::Write(io::ErrorKind::WriteZero.into()))),
+                count => self.advance(count),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes what there is of the body, within the bound.
+    fn take_in(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        while self.left_bytes() < AHEAD_BYTES
+            && let Some(body) = &mut self.body
+        {
+            match Pin::new(body).poll_frame(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.push(data)?;
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return Err(Broken::Body),
+                Poll::Ready(None) => {
+                    self.body = None;
+                    match self.framing {
+                        Framing::Length(0) => {}
+                        Framing::Length(_) => return Err(Broken::Body),
+                        Framing::Chunked => self.copy(b"0\r\n\r\n"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, data: Bytes) -> Result<(), Broken> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        match &mut self.framing {
+            Framing::Length(left) => {
+                *left = left.checked_sub(data.len() as u64).ok_or(Broken::Body)?;
+                self.put(data);
+            }
+            Framing::Chunked => {
+                let size = format!("{:x}\r\n", data.len());
+                self.copy(size.as_bytes());
+                self.put(data);
+                self.copy(b"\r\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, data: Bytes) {
+        if data.len() <= COPIED_BYTES && self.pieces.is_empty() {
+            self.first.extend_from_slice(&data);
+        } else {
+            self.piece_bytes += data.len();
+            self.pieces.push_back(data);
+        }
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        self.put(Bytes::copy_from_slice(bytes));
+    }
+
+    fn left_bytes(&self) -> usize {
+        self.first.len() - self.written + self.piece_bytes
+    }
+
+    fn poll_write(&self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let first = &self.first[self.written..];
+        if self.pieces.is_empty() {
+            return Pin::new(io).poll_write(cx, first);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let all = std::iter::once(first).chain(self.pieces.iter().map(|piece| &piece[..]));
+        let mut count = 0;
+        for (slice, bytes) in slices.iter_mut().zip(all.filter(|bytes| !bytes.is_empty())) {
+            *slice = IoSlice::new(bytes);
+            count += 1;
+        }
+        Pin::new(io).poll_write_vectored(cx, &slices[..count])
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        let of_first = count.min(self.first.len() - self.written);
+        self.written += of_first;
+        count -= of_first;
+        if self.written == self.first.len() {
+            self.first.clear();
+            self.written = 0;
+        }
+        self.piece_bytes -= count;
+        while count > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let of_piece = count.min(piece.len());
+            piece.advance(of_piece);
+            count -= of_piece;
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+/// Without the empty line at its end.
+fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap) {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let lines: usize = (headers.iter())
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    out.reserve(lines + path.len() + 64);
+    for part in [method.as_str(), " ", path, " HTTP/1.1\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
