@@ -10,7 +10,7 @@ use edge_userspace::config::Models;
 use edge_userspace::prompt::calibration::Calibration;
 use edge_userspace::prompt::{Limits, Output, Reading, Shape};
 use edge_userspace::relay::Boundary;
-use edge_userspace::relay::side::Side;
+use edge_userspace::relay::side::{BodyForm, Side};
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn main() {
                 assert!(black_box(boundary).is_between_events());
             }));
             for (number, (_, model, each)) in kinds.iter().enumerate() {
-                let mut side = Side::new(true, output(model), None, None);
+                let mut side = Side::new(BodyForm::Events, output(model), None, None);
                 if *each {
                     side = side.counting_each();
                 }

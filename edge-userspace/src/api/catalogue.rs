@@ -76,11 +76,14 @@ impl Api {
         stream: Stream,
         request: Request<Incoming>,
         route: Route,
+        settlement: Settlement,
         id: &RequestId,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let (head, body) = request.into_parts();
         let session = Rc::clone(stream.session());
         if route == Route::Models && self.sender.upstreams().count() > 1 {
+            // It takes no tokens, however it ends; one that is left was a request all the same.
+            let _settlement = settlement;
             let list = stream.run(self.of_all(&session, &head, id)).await;
             return list.map_err(ended)?.map(|list| whole(json(list)));
         }
@@ -91,7 +94,7 @@ impl Api {
         let is_list = route == Route::Models && head.method == Method::GET;
         let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
         let request = Request::from_parts(head, body);
-        let (learn, settlement) = (ToLearn::default(), Settlement::none());
+        let learn = ToLearn::default();
         let answer = self.forward(stream, request, upload, id, learn, picked, settlement);
         match answer.await {
             Ok(list) if is_list => self.of_one(&session, list, id).await,

@@ -8,7 +8,7 @@ use super::{Api, Presented, Session};
 use crate::context::{Contexts, Owner, Tenant, Turn};
 use crate::prompt::{Learn, Output, Prefixes, Reading};
 use crate::relay::Extras;
-use crate::relay::side::{Opening, Side};
+use crate::relay::side::{BodyForm, Opening, Side};
 use crate::upstream::UpstreamId;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -143,10 +143,26 @@ impl ToLearn {
             })
         });
         headers::tell_hint(headers, hint.as_deref());
-        let output = self.output.filter(|_| is_readable)?;
+        let form = if is_event_stream {
+            BodyForm::Events
+        } else if is_readable {
+            BodyForm::Json
+        } else if headers::is_encoded(headers) {
+            BodyForm::Encoded
+        } else {
+            BodyForm::Unsaid
+        };
+        // An error costs nothing, whatever it is; an answer is never relayed unread without a word.
+        let is_watched = is_readable || status.is_success();
+        let output = self.output.filter(|_| is_watched)?;
         // Of an answer that is none, nothing is learnt.
         let learn = self.usage.filter(|_| is_read);
-        Some(Side::new(is_event_stream, output, learn, opening.flatten()))
+        let side = Side::new(form, output, learn, opening.flatten());
+        Some(if status.is_success() {
+            side
+        } else {
+            side.of_error()
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use super::context::ToLearn;
 use super::error::{ApiError, X_EDGE_NOT_BEGUN};
 use super::quota::Sending;
 use super::{Api, RequestId, ended, headers};
-use crate::relay::{Company, Relayed, RequestBody, ResponseBody};
+use crate::relay::{Company, Relayed, RequestBody, ResponseBody, Whose};
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Picked, Upload};
@@ -110,7 +110,11 @@ impl Api {
             side,
             extras,
             settlement,
-            request_id: id.text().clone(),
+            whose: Whose {
+                unreadable: Rc::clone(&self.unreadable),
+                upstream: answer.picked().id(),
+                request_id: id.text().clone(),
+            },
         };
         let body = Relayed::new(answer, company, stream, Arc::clone(&self.metrics));
         let mut response = Response::new(ResponseBody::Relayed(body));

@@ -83,6 +83,11 @@ pub(super) fn tell_hint(headers: &mut HeaderMap, hint: Option<&str>) {
     }
 }
 
+/// Whether the body is compressed, although no upstream is asked for that.
+pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
+    !is_plain(headers)
+}
+
 /// Whether the body is one JSON text that can be read as such.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     is_plain(headers) && is_media_type(headers, b"application/json")

@@ -32,7 +32,7 @@ pub use settings::{Settings, SettingsError};
 use crate::config::Models;
 use crate::context::{Contexts, wire};
 use crate::prompt::{Count, Counters, Prompts};
-use crate::relay::{Extras, RequestBody, ResponseBody};
+use crate::relay::{Extras, RequestBody, ResponseBody, Unreadable};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
@@ -68,6 +68,7 @@ pub struct Api {
     ids: RequestIds,
     metrics: Arc<Metrics>,
     log: Bounded,
+    unreadable: Rc<Unreadable>,
 }
 
 /// What is decided about a request before it is sent on.
@@ -76,8 +77,8 @@ enum Plan {
     Health,
     /// The edge answers with this JSON.
     Own(Bytes),
-    /// The upstream does.
-    Forward,
+    /// The upstream does, or several.
+    Forward(Settlement),
     /// The prompt is read and counted first.
     Count(Announced, Settlement),
 }
@@ -98,6 +99,10 @@ impl Api {
             counters: Rc::default(),
             prompts,
             settings,
+            unreadable: Rc::new(Unreadable::new(
+                Arc::clone(&upstreams),
+                Arc::clone(&metrics),
+            )),
             sender: Rc::new(Sender::new(upstreams, &metrics)),
             contexts,
             ledger,
@@ -144,8 +149,9 @@ impl Api {
                 whole(json(Bytes::from_static(br#"{"status":"ok"}"#)))
             }
             Ok(Plan::Own(answer)) => whole(json(answer)),
-            Ok(Plan::Forward) => {
-                let passed = Box::pin(self.pass(stream, request, route, &id)).await;
+            Ok(Plan::Forward(settlement)) => {
+                let passed = self.pass(stream, request, route, settlement, &id);
+                let passed = Box::pin(passed).await;
                 passed.unwrap_or_else(|error| whole(error.response(id.text())))
             }
             Ok(Plan::Count(announced, settlement)) => {
@@ -282,7 +288,7 @@ impl Api {
                 // Last: what is refused for what it is is charged nothing.
                 Plan::Count(announced, self.let_in(session)?)
             }
-            None => Plan::Forward,
+            None => Plan::Forward(self.let_in(session)?),
         })
     }
 

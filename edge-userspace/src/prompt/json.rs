@@ -206,6 +206,12 @@ impl Reader {
         Err(error)
     }
 
+    /// What was wrong, and where, if anything was.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        self.failed
+    }
+
     /// Bytes that have been read.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! What is to be counted of a response, and settled when it is over: on whatever way that is.
 
 use super::side::Side;
+use super::unreadable::Whose;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::usage::{Observed, Settlement};
 use std::sync::Arc;
@@ -16,16 +17,23 @@ pub(super) struct Account {
     pub(super) side: Option<Box<Side>>,
     /// `None`: settled.
     pub(super) settlement: Option<Settlement>,
+    pub(super) whose: Whose,
 }
 
 impl Account {
-    pub(super) fn new(metrics: Arc<Metrics>, side: Option<Side>, settlement: Settlement) -> Self {
+    pub(super) fn new(
+        metrics: Arc<Metrics>,
+        side: Option<Side>,
+        settlement: Settlement,
+        whose: Whose,
+    ) -> Self {
         metrics.open_streams.inc();
         Self {
             metrics,
             bytes: 0,
             side: side.map(Box::new),
             settlement: Some(settlement),
+            whose,
         }
     }
 
@@ -63,6 +71,9 @@ impl Account {
                 settlement.end(end, side.observed());
                 let unread = side.unread_events();
                 self.metrics.unread_events.add((), unread);
+                if let Some((why, bytes)) = side.unread() {
+                    self.whose.unread(why, bytes);
+                }
             }
             None => settlement.end(end, &Observed::default()),
         }

@@ -12,13 +12,16 @@ mod account;
 mod cut;
 mod events;
 mod extra;
+mod mark;
 mod request;
 mod response;
 pub mod side;
 mod silence;
+mod unreadable;
 
 pub use cut::Cut;
 pub use events::Boundary;
 pub use extra::{Dialect, Extras};
 pub use request::RequestBody;
 pub use response::{Company, Relayed, ResponseBody};
+pub use unreadable::{Unreadable, Whose};

@@ -5,16 +5,17 @@ use super::account::Account;
 use super::cut::Cut;
 use super::events::Boundary;
 use super::extra::{Extras, Insert, Owed};
+use super::mark::Mark;
 use super::request::RequestBody;
 use super::side::Side;
 use super::silence::{Due, Silence};
+use super::unreadable::Whose;
 use crate::api::error::ApiError;
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::{Answer, Broken};
 use crate::usage::{Go, Observed, Settlement};
 use bytes::Bytes;
-use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -52,8 +53,8 @@ pub struct Company {
     pub extras: Extras,
     /// Hears what is used.
     pub settlement: Settlement,
-    /// Goes into an error event.
-    pub request_id: HeaderValue,
+    /// Whose it is.
+    pub whose: Whose,
 }
 
 /// An upstream's body that is being relayed.
@@ -62,6 +63,7 @@ pub struct Relayed {
     answer: Option<Answer<RequestBody>>,
     /// Where it stands, when it is an event stream.
     events: Option<Boundary>,
+    mark: Mark,
     /// What comes after the upstream's last byte.
     last: Last,
     /// Set while an event is still to come to its end.
@@ -70,7 +72,6 @@ pub struct Relayed {
     extras: Extras,
     owed: Owed,
     stream: Stream,
-    request_id: HeaderValue,
     account: Account,
 }
 
@@ -113,7 +114,7 @@ impl Relayed {
             side,
             extras,
             settlement,
-            request_id,
+            whose,
         } = company;
         let side = side.map(|side| {
             if extras.usage || settlement.is_capped() {
@@ -126,14 +127,14 @@ impl Relayed {
         let mut relayed = Self {
             answer: Some(answer),
             events: is_event_stream.then(Boundary::default),
+            mark: Mark::default(),
             last: Last::Nothing,
             ending: None,
             silence: Silence::new(idle_timeout, ping_every),
             extras,
             owed: None,
             stream,
-            request_id,
-            account: Account::new(metrics, side, settlement),
+            account: Account::new(metrics, side, settlement, whose),
         };
         if relayed.is_end_stream() {
             relayed.complete();
@@ -187,6 +188,7 @@ impl Relayed {
         match ready!(self.silence.poll(cx, may_ping)) {
             Due::Ping => {
                 let ping = self.extras.dialect.ping();
+                self.mark.said();
                 self.account.count(ping.len());
                 Poll::Ready(Some(Ok(ping)))
             }
@@ -232,11 +234,15 @@ impl Relayed {
         let data = match &mut self.events {
             None => {
                 if let Some(side) = &mut self.account.side {
-                    side.read(&data);
+                    let mut at = 0;
+                    while at < data.len() {
+                        at += side.read(&data[at..]).0;
+                    }
                 }
                 data
             }
             Some(boundary) => {
+                let data = self.mark.pass(data);
                 let mut end = data.len();
                 let mut ends_here = None;
                 if self.ending.is_some() {
@@ -339,7 +345,7 @@ impl Relayed {
 
     fn say_last(&mut self, cut: Cut, error: &ApiError) {
         self.finish(cut);
-        self.last = Last::Words(error.event(&self.request_id));
+        self.last = Last::Words(error.event(&self.account.whose.request_id));
     }
 
     /// Drops the upstream's side, which closes its connection.

@@ -13,7 +13,7 @@ pub use log::{Bounded, Permit};
 pub use series::{
     CertificateReload, ConnectionEnd, ContextOutcome, Counters, Handshake, HintOutcome, Histogram,
     Lane, Preheat, PromptRefusal, ProxyHeader, QuotaLimit, Requests, Series, StreamEnd,
-    UpstreamConnection, UsedTokens,
+    UnreadAnswer, UpstreamConnection, UsedTokens,
 };
 pub use verdict::Verdict;
 
@@ -82,6 +82,8 @@ pub struct Metrics {
     pub relayed_bytes: Counters<()>,
     /// Events of streams that were too long to be read along; they were passed on.
     pub unread_events: Counters<()>,
+    /// Answers that could not be read along whole, by the first reason.
+    pub unread_answers: Counters<UnreadAnswer>,
     /// Upstream connections, by what happened to them.
     pub upstream_connections: Counters<UpstreamConnection>,
     /// Idle upstream connections kept now.
@@ -166,6 +168,7 @@ impl Metrics {
             open_streams: Gauge::default(),
             relayed_bytes: Counters::default(),
             unread_events: Counters::default(),
+            unread_answers: Counters::default(),
             upstream_connections: Counters::default(),
             idle_upstream_connections: Gauge::default(),
             certificate_not_after_s: Gauge::default(),
@@ -295,6 +298,11 @@ impl Metrics {
             "stream_unread_events",
             "Events that were too long to be read along",
             self.unread_events.clone(),
+        );
+        r.register(
+            "unread_answers",
+            "Answers that could not be read along whole, by the first reason; their keys may be charged by an estimate",
+            self.unread_answers.clone(),
         );
         r.register(
             "upstream_connections",

@@ -223,6 +223,24 @@ label! {
 }
 
 label! {
+    /// Why an answer of an upstream could not be read along.
+    UnreadAnswer "reason" {
+        /// It is compressed, in spite of `accept-encoding: identity`.
+        Encoded "encoded",
+        /// It says to be neither JSON nor an event stream.
+        ContentType "content_type",
+        /// Objects and arrays nested too deep.
+        Depth "too_deep",
+        /// Not UTF-8.
+        Utf8 "not_utf8",
+        /// An event of more than 1 MiB.
+        Length "too_long",
+        /// Not JSON, or not all of one.
+        Json "not_json",
+    }
+}
+
+label! {
     /// What kind of tokens a request used.
     UsedTokens "kind" {
         /// Of its prompt, not from a cache.

@@ -16,6 +16,9 @@ pub struct Observed {
     pub relayed_output: u64,
     /// Whether that count is by the model's vocabulary; else it is an estimate.
     pub relayed_exact: bool,
+    /// Some of the answer could not be read since `output` was said, which may not be the last
+    /// word. What that counts for by its bytes is among `relayed_output`.
+    pub is_unread: bool,
     /// Events so far.
     pub events: u64,
     /// The answer came to its end: `message_stop`, `[DONE]`, or a whole JSON text.

@@ -86,7 +86,7 @@ impl Used {
             observed.relayed_output
         };
         used.output = match observed.output {
-            Some(said) if by == By::Itself || observed.is_finished => said,
+            Some(said) if (by == By::Itself || observed.is_finished) && !observed.is_unread => said,
             said => relayed.max(said.unwrap_or(0)),
         };
         used
@@ -144,6 +144,19 @@ mod tests {
             output: Some(6),
             ..ended
         };
+        // Not all of it was read.
+        let unread = Observed {
+            relayed_output: 40,
+            is_unread: true,
+            ..ended
+        };
+        let unread_at_all = Observed {
+            input: None,
+            cache_read: None,
+            cache_written: None,
+            output: None,
+            ..unread
+        };
         let failed = Observed {
             is_error: true,
             ..nothing
@@ -179,6 +192,9 @@ mod tests {
             (OK, Complete, ended, (95, 9)),
             (OK, Complete, less, (95, 6)),
             (OK, ClientLeft, less, (95, 6)),
+            (OK, Complete, unread, (95, 40)),
+            (OK, Complete, unread_at_all, (100, 40)),
+            (BAD, Complete, unread_at_all, (0, 0)),
             (BAD, Complete, nothing, (0, 0)),
             (BAD, Complete, relayed, (0, 0)),
             (BAD, Complete, ended, (95, 9)),

@@ -30,6 +30,7 @@ mod slow;
 mod streams;
 mod surface;
 mod unread;
+mod unreadable;
 mod upstream;
 mod upstreams;
 mod usage;

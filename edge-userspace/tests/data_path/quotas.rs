@@ -2,10 +2,12 @@
 //! held back (which every world asserts at its end).
 
 use crate::client::{Answer, Ask, Http};
-use crate::world::{ALICE, BOB, World, record, token, until};
+use crate::world::{ALICE, BOB, Wishes, World, record, token, until};
+use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::keys::{Allowance, Edit, Quotas};
 use edge_userspace::telemetry::{ConnectionEnd, QuotaLimit};
 use edge_userspace::usage::KeyUsage;
+use http::Method;
 use http_body_util::BodyExt as _;
 
 /// Gives a key limits of its own, as `edge keys limit` does.
@@ -331,4 +333,43 @@ async fn who_shows_another_key_learns_nothing_of_the_connections() {
     let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
     let answer = client.ask(Ask::message(BOB)).await.unwrap();
     assert_eq!((answer.status.as_u16(), has_limits(&answer)), (401, false));
+}
+
+/// Asking upstreams for their models costs no tokens, but is a request.
+#[tokio::test]
+async fn upstreams_are_asked_for_models_as_often_as_a_key_may_ask() {
+    for several in [false, true] {
+        let other = DemoModel::start(Options::default()).unwrap();
+        let world = World::with(Wishes {
+            more: several.then(|| other.address()).into_iter().collect(),
+            ..Wishes::default()
+        });
+        let quotas = Quotas {
+            requests_per_minute: Some(3),
+            ..Quotas::default()
+        };
+        limit(&world, ALICE, quotas);
+        let ask = |path| Ask::new(Method::GET, path).with("x-api-key", ALICE);
+        // The demo model has a list, and no page for each.
+        let asked = [
+            ("/v1/models", 200),
+            ("/v1/models/claude-demo", 404),
+            ("/v1/models", 200),
+        ];
+        for (number, (path, status)) in asked.into_iter().enumerate() {
+            let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+            let answer = client.ask(ask(path)).await.unwrap();
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+            assert_eq!(remaining(&answer, "requests"), 2 - number as u64);
+        }
+        let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+        let answer = client.ask(ask("/v1/models")).await.unwrap();
+        answer.is_error(
+            429,
+            "rate_limit_error",
+            "This key may use 3 requests a minute",
+        );
+        let used = usage(&world, ALICE);
+        assert_eq!((used.input, used.output), (0, 0), "{used:?}");
+    }
 }

@@ -136,6 +136,41 @@ async fn a_silent_upstreams_client_hears_pings_between_events_alone() {
     }
 }
 
+/// Behind a ping a byte order mark is none any more.
+#[tokio::test]
+async fn a_mark_behind_a_ping_is_left_out() {
+    let upstream = scripted(|n, mut tcp| async move {
+        read_request(&mut tcp).await.unwrap();
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        tcp.write_all(head.as_bytes()).await.unwrap();
+        if n == 0 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let events = ["\u{feff}", START, DELTA, STOP].concat();
+        tcp.write_all(events.as_bytes()).await.unwrap();
+    })
+    .await;
+    let world = World::with(Wishes {
+        upstream: Some(upstream),
+        config: |config| config.api.ping_after = Duration::from_millis(100),
+        ..Wishes::default()
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    let events = [START, DELTA, STOP].concat();
+    let ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+    let body = client.ask(Ask::stream(ALICE, 1)).await.unwrap().body;
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert!(body.starts_with(ping), "{body}");
+    assert_eq!(body.replace(ping, ""), events);
+    let body = client.ask(Ask::stream(ALICE, 1)).await.unwrap().body;
+    assert_eq!(
+        body,
+        format!("\u{feff}{events}"),
+        "without a ping it passes"
+    );
+}
+
 const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n";
 const DELTA: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}\n\n";
 const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";

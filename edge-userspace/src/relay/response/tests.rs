@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::prompt::output_for_tests;
+use crate::relay::side::BodyForm;
 
 /// All that a client gets of a stream that comes in such pieces.
 fn relayed<'a>(pieces: impl Iterator<Item = &'a [u8]>, tells_usage: bool) -> (Vec<u8>, Observed) {
-    let mut side = Side::new(true, output_for_tests(), None, None);
+    let mut side = Side::new(BodyForm::Events, output_for_tests(), None, None);
     if tells_usage {
         side = side.counting_each();
     }
@@ -97,7 +98,7 @@ fn ten_thousand_events_cut_at_every_byte_arrive_as_they_are() {
 fn a_cap_cuts_right_after_the_event_that_passes_it() {
     let whole = stream(300, "\n");
     for size in [1, 100, 4096, whole.len()] {
-        let mut side = Side::new(true, output_for_tests(), None, None);
+        let mut side = Side::new(BodyForm::Events, output_for_tests(), None, None);
         let (mut out, mut owed, mut capped) = (Vec::new(), None, None);
         for piece in whole.chunks(size) {
             let cap = |seen: &Observed| match seen.relayed_output {

@@ -14,17 +14,21 @@ mod opening;
 mod place;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod usage;
 
 pub use opening::Opening;
+pub use unread::BodyForm;
 
 use crate::prompt::json::Reader;
 use crate::prompt::{Learn, Output};
+use crate::telemetry::UnreadAnswer;
 use crate::usage::Observed;
 use event::{Event, Hear, Reading, Said};
 use lines::{Lines, Piece};
 use memo::Memo;
 use opening::Beginning;
+use unread::Unread;
 
 /// Of an event with more data than this the rest is not read.
 const MAX_EVENT_BYTES: usize = 1 << 20;
@@ -46,6 +50,12 @@ pub struct Side {
     /// Each event's end asks for the number of tokens.
     counts_each: bool,
     unread_events: u64,
+    unread: Unread,
+    is_of_error: bool,
+    /// Of an event stream something was not read since its usage was said.
+    unread_since_usage: bool,
+    /// Of the whole body.
+    bytes: u64,
 }
 
 /// Who hears the answer's text.
@@ -64,6 +74,9 @@ enum Form {
     /// One JSON text.
     Whole,
     Events(Box<Events>),
+    /// Nothing has come yet by which it could be known.
+    Unsaid,
+    Encoded,
 }
 
 #[derive(Debug, Default)]
@@ -95,19 +108,20 @@ pub struct Ended {
 const DONE: &[u8] = b"[DONE]";
 
 impl Side {
-    /// For a body that is JSON, or an event stream of JSON. `output` counts its text; `learn`
-    /// and `opening` are told what they want to know.
+    /// For a body of that form. `output` counts its text; `learn` and `opening` are told what
+    /// they want to know.
     #[must_use]
     pub fn new(
-        is_event_stream: bool,
+        form: BodyForm,
         output: Output,
         learn: Option<Learn>,
         opening: Option<Opening>,
     ) -> Self {
-        let form = if is_event_stream {
-            Form::Events(Box::default())
-        } else {
-            Form::Whole
+        let (form, unread) = match form {
+            BodyForm::Json => (Form::Whole, Unread::default()),
+            BodyForm::Events => (Form::Events(Box::default()), Unread::default()),
+            BodyForm::Unsaid => (Form::Unsaid, Unread::of(UnreadAnswer::ContentType)),
+            BodyForm::Encoded => (Form::Encoded, Unread::of(UnreadAnswer::Encoded)),
         };
         Self {
             observed: Observed {
@@ -126,6 +140,10 @@ impl Side {
             learn,
             counts_each: false,
             unread_events: 0,
+            unread,
+            is_of_error: false,
+            unread_since_usage: false,
+            bytes: 0,
         }
     }
 
@@ -152,7 +170,7 @@ impl Side {
     #[must_use]
     pub fn lacks_last_event(&self) -> bool {
         match &self.form {
-            Form::Whole => false,
+            Form::Whole | Form::Unsaid | Form::Encoded => false,
             Form::Events(events) => events.has_start && !events.has_last && !self.observed.is_error,
         }
     }
@@ -161,14 +179,22 @@ impl Side {
     /// that is, and the event, if one has ended.
     pub fn read(&mut self, bytes: &[u8]) -> (usize, Option<Ended>) {
         let mut form = std::mem::replace(&mut self.form, Form::Whole);
+        if let (Form::Unsaid, Some(first)) = (&form, bytes.first()) {
+            form = match first {
+                b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => Form::Whole,
+                _ => Form::Events(Box::default()),
+            };
+        }
         let read = match &mut form {
             Form::Whole => {
                 self.read_whole(bytes);
                 (bytes.len(), None)
             }
             Form::Events(events) => self.read_event(events, bytes),
+            Form::Unsaid | Form::Encoded => (bytes.len(), None),
         };
         self.form = form;
+        self.bytes += read.0 as u64;
         read
     }
 
@@ -180,7 +206,14 @@ impl Side {
                 event: &mut self.event,
                 hear: &mut self.text,
             };
-            let is_whole = self.reader.finish(&mut reading).is_ok();
+            let is_whole = match self.reader.finish(&mut reading) {
+                Ok(()) => true,
+                Err(error) => {
+                    // Of one that ends too early all has been read; it is told all the same.
+                    self.unread.add(unread::reason(error.what), 0);
+                    false
+                }
+            };
             self.take_usage();
             self.observed.is_error |= self.event.is_error || self.event.kind() == b"error";
             self.observed.is_finished |= is_whole && self.event.said().is_said();
@@ -199,8 +232,12 @@ impl Side {
     /// be called before [`Side::observed`] is used for the last time.
     pub fn count(&mut self) {
         self.flush();
-        self.observed.relayed_output = self.text.output.tokens();
-        self.observed.relayed_exact = self.text.output.is_exact() && !self.text.is_approximate;
+        let unread = self.all_unread();
+        self.observed.is_unread =
+            self.unread_since_usage || (unread.bytes() > 0 && self.observed.output.is_none());
+        self.observed.relayed_output = (self.text.output.tokens()).saturating_add(unread.tokens());
+        self.observed.relayed_exact =
+            self.text.output.is_exact() && !self.text.is_approximate && unread.bytes() == 0;
     }
 
     /// Hears what the reader has and keeps of an open text.
@@ -302,6 +339,9 @@ impl Side {
         // Of a text whose end is missing as well, all that came has gone to the client.
         self.reader.flush(&mut reading);
         let is_whole = is_read && self.reader.finish(&mut reading).is_ok();
+        if !is_whole {
+            self.note_unread(events);
+        }
         let before = self.observed;
         if is_whole {
             self.take_usage();
@@ -344,6 +384,7 @@ impl Side {
             return;
         }
         usage.tell(&mut self.observed);
+        self.unread_since_usage = false;
         if let Some(tokens) = self.observed.prompt()
             && let Some(learn) = self.learn.take()
         {

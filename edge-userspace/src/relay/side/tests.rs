@@ -1,3 +1,5 @@
+mod unread;
+
 use super::*;
 use crate::context::hints::MOST_BYTES;
 use crate::prompt::calibration::Calibration;
@@ -16,7 +18,15 @@ fn read(body: &[u8], is_event_stream: bool, size: usize) -> (Observed, Vec<Ended
 }
 
 fn side(is_event_stream: bool) -> Side {
-    Side::new(is_event_stream, output_for_tests(), None, None)
+    Side::new(form(is_event_stream), output_for_tests(), None, None)
+}
+
+fn form(is_event_stream: bool) -> BodyForm {
+    if is_event_stream {
+        BodyForm::Events
+    } else {
+        BodyForm::Json
+    }
 }
 
 fn feed<'a>(side: &mut Side, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Ended> {
@@ -56,7 +66,7 @@ fn events(data: &[&str]) -> String {
 fn prompt(body: &str, is_event_stream: bool) -> Option<u64> {
     let calibration = Arc::new(Calibration::new(1, None));
     let learn = Learn::for_tests(Arc::clone(&calibration), b"m", 1000);
-    let mut side = Side::new(is_event_stream, output_for_tests(), Some(learn), None);
+    let mut side = Side::new(form(is_event_stream), output_for_tests(), Some(learn), None);
     feed(&mut side, [body.as_bytes()].into_iter());
     side.end();
     let seen = observed(body, is_event_stream).prompt();
@@ -410,7 +420,12 @@ fn opening(body: &str, is_event_stream: bool, is_whole: bool) -> Option<String> 
         let opening = Opening::new(move |text| {
             *tell.borrow_mut() = Some(String::from_utf8_lossy(text).into_owned());
         });
-        let mut side = Side::new(is_event_stream, output_for_tests(), None, Some(opening));
+        let mut side = Side::new(
+            form(is_event_stream),
+            output_for_tests(),
+            None,
+            Some(opening),
+        );
         feed(&mut side, body.as_bytes().chunks(size));
         if is_whole {
             side.end();
