@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the processes that are to be `edge`.
-const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
+pub const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
 
 /// Whether this process is to be `edge`.
 #[must_use]

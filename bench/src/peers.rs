@@ -30,13 +30,17 @@ pub struct Peer {
     pub name: &'static str,
     /// What clients speak to it.
     pub speaks: Speaks,
-    /// Its template in that folder.
-    template: &'static str,
+    /// Its template in that folder, if it reads a file.
+    template: Option<&'static str>,
     /// The program and its arguments, in which the template's names stand for the same, and
     /// `@configuration@` for the rendered file.
     command: &'static [&'static str],
+    /// What it finds in its environment.
+    environment: &'static [(&'static str, &'static str)],
+    /// What clients must send it beside a key, in which the template's names stand for the same.
+    pub headers: &'static [(&'static str, &'static str)],
     /// How long it may take until it serves.
-    patience: Duration,
+    pub patience: Duration,
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,21 +50,25 @@ pub const PROXIES: [Peer; 3] = [
     Peer {
         name: "nginx",
         speaks: Speaks::Tls,
-        template: "nginx.conf",
+        template: Some("nginx.conf"),
         command: &["nginx", "-p", "@directory@", "-c", "@configuration@"],
+        environment: &[],
+        headers: &[],
         patience: PATIENCE,
     },
     Peer {
         name: "haproxy",
         speaks: Speaks::Tls,
-        template: "haproxy.cfg",
+        template: Some("haproxy.cfg"),
         command: &["haproxy", "-db", "-f", "@configuration@"],
+        environment: &[],
+        headers: &[],
         patience: PATIENCE,
     },
     Peer {
         name: "envoy",
         speaks: Speaks::Tls,
-        template: "envoy.yaml",
+        template: Some("envoy.yaml"),
         command: &[
             "@peers@/envoy/venv/bin/envoy",
             "--concurrency",
@@ -71,9 +79,152 @@ pub const PROXIES: [Peer; 3] = [
             "--config-path",
             "@configuration@",
         ],
+        environment: &[],
+        headers: &[],
         patience: PATIENCE,
     },
 ];
+
+/// Gateways for LLM APIs, which leave TLS and HTTP/2 to others and speak OpenAI's shape: the first
+/// page of each one's documentation says how it is started. The routers have one worker to choose
+/// and are told not to retry, to break circuits or to ask after its health, as no proxy does here.
+pub const GATEWAYS: [Peer; 5] = [
+    Peer {
+        name: "litellm",
+        speaks: Speaks::Plain,
+        template: Some("config.yaml"),
+        command: &[
+            "@peers@/litellm/venv/bin/litellm",
+            "--config",
+            "@configuration@",
+            "--host",
+            "@listen_address@",
+            "--port",
+            "@listen_port@",
+            "--num_workers",
+            "1",
+            "--telemetry",
+            "False",
+        ],
+        // Prices come with the package; the log as its page for production has it.
+        environment: &[
+            ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
+            ("LITELLM_LOG", "ERROR"),
+            ("LITELLM_MODE", "PRODUCTION"),
+        ],
+        headers: &[],
+        patience: SLOW,
+    },
+    Peer {
+        name: "smg",
+        speaks: Speaks::Plain,
+        template: None,
+        command: &[
+            "@peers@/smg/venv/bin/smg",
+            "launch",
+            "--host",
+            "@listen_address@",
+            "--port",
+            "@listen_port@",
+            "--prometheus-host",
+            "127.0.0.1",
+            "--prometheus-port",
+            "@spare_port@",
+            "--worker-urls",
+            "http://@upstream@",
+            "--policy",
+            "cache_aware",
+            "--api-key",
+            "@key@",
+            "--log-level",
+            "error",
+            "--disable-retries",
+            "--disable-circuit-breaker",
+            "--disable-health-check",
+        ],
+        environment: &[],
+        headers: &[],
+        patience: SLOW,
+    },
+    Peer {
+        name: "vllm-router",
+        speaks: Speaks::Plain,
+        template: None,
+        command: &[
+            "@peers@/vllm-router/venv/bin/vllm-router",
+            "--host",
+            "@listen_address@",
+            "--port",
+            "@listen_port@",
+            "--prometheus-host",
+            "127.0.0.1",
+            "--prometheus-port",
+            "@spare_port@",
+            "--worker-urls",
+            "http://@upstream@",
+            "--policy",
+            "cache_aware",
+            "--log-level",
+            "error",
+            "--disable-retries",
+            "--disable-circuit-breaker",
+        ],
+        environment: &[],
+        headers: &[],
+        patience: SLOW,
+    },
+    Peer {
+        name: "sglang-router",
+        speaks: Speaks::Plain,
+        template: None,
+        command: &[
+            "@peers@/sglang-router/venv/bin/sglang-router",
+            "launch",
+            "--host",
+            "@listen_address@",
+            "--port",
+            "@listen_port@",
+            "--prometheus-host",
+            "127.0.0.1",
+            "--prometheus-port",
+            "@spare_port@",
+            "--worker-urls",
+            "http://@upstream@",
+            "--policy",
+            "cache_aware",
+            "--api-key",
+            "@key@",
+            "--log-level",
+            "error",
+            "--disable-retries",
+            "--disable-circuit-breaker",
+            "--disable-health-check",
+        ],
+        environment: &[],
+        headers: &[],
+        patience: SLOW,
+    },
+    Peer {
+        name: "portkey",
+        speaks: Speaks::Plain,
+        template: None,
+        // It asks for no key of its own: that is left to what stands before it.
+        command: &[
+            "node",
+            "@peers@/portkey/npm/node_modules/@portkey-ai/gateway/build/start-server.js",
+            "--port=@listen_port@",
+            "--headless",
+        ],
+        environment: &[("NODE_ENV", "production")],
+        headers: &[
+            ("x-portkey-provider", "openai"),
+            ("x-portkey-custom-host", "http://@upstream@/v1"),
+        ],
+        patience: SLOW,
+    },
+];
+
+const SLOW: Duration = Duration::from_secs(90);
 
 impl Peer {
     /// What it says of its version, first line; or why it cannot be had.
@@ -81,13 +232,33 @@ impl Peer {
     /// # Errors
     /// That it is not installed, and what installs it.
     pub fn version(&self) -> Result<String, String> {
-        let program = self.command[0].replace("@peers@", &folder().to_string_lossy());
-        let flag = if self.name == "nginx" || self.name == "haproxy" {
-            "-v"
-        } else {
-            "--version"
+        let folder = folder();
+        let list = folder.join(self.name);
+        let listed = |file: &str| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+            fs::read_to_string(path.join(self.name).join(file)).unwrap_or_default()
         };
-        let output = Command::new(&program).arg(flag).output().map_err(|error| {
+        for argument in self.command {
+            let path = argument.replace("@peers@", &folder.to_string_lossy());
+            if argument.starts_with("@peers@") && !Path::new(&path).exists() {
+                return Err(format!(
+                    "no {path}; `cargo xtask setup --peers` installs it"
+                ));
+            }
+        }
+        if list.join("venv").exists() || list.join("npm").exists() {
+            // Installed by these lists, in their versions.
+            let text = listed("requirements.txt") + &listed("package.json");
+            let line = text.lines().find(|line| {
+                line.starts_with(self.name) || line.trim().starts_with("\"@portkey-ai")
+            });
+            if let Some(line) = line {
+                return Ok(line.trim().replace('"', ""));
+            }
+            return Ok(text.lines().nth(1).unwrap_or_default().to_owned());
+        }
+        let program = self.command[0];
+        let output = Command::new(program).arg("-v").output().map_err(|error| {
             format!("{program}: {error}; `cargo xtask setup --peers` installs it")
         })?;
         let said = [output.stdout, output.stderr].concat();
@@ -103,17 +274,22 @@ impl Peer {
     /// When the template cannot be read or the file not be written.
     #[must_use]
     pub fn command(&self, site: &Site, cpu: usize) -> Command {
-        let configuration = site.directory.join(self.template);
-        let text = site.render(&template(self.name, self.template));
-        fs::write(&configuration, text).expect("room on the disk");
+        let configuration = site.directory.join(self.template.unwrap_or_default());
+        if let Some(name) = self.template {
+            let text = site.render(&template(self.name, name));
+            fs::write(&configuration, text).expect("room on the disk");
+        }
+        let spare = free_address().port().to_string();
         let render = |argument: &str| {
             let argument = argument.replace("@peers@", &folder().to_string_lossy());
             let argument = argument.replace("@configuration@", &configuration.to_string_lossy());
+            let argument = argument.replace("@spare_port@", &spare);
             site.render(&argument)
         };
         let mut command = process::pinned(cpu, render(self.command[0]));
         command.args(self.command[1..].iter().map(|argument| render(argument)));
         command.current_dir(&site.directory);
+        command.envs(self.environment.iter().copied());
         command
     }
 
@@ -228,8 +404,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let free = free_address();
         let site = Site::new(directory.path().to_owned(), free, free, "sk-edge-test");
-        for peer in PROXIES {
-            let text = site.render(&template(peer.name, peer.template));
+        for peer in PROXIES.iter().chain(&GATEWAYS) {
+            let Some(name) = peer.template else {
+                continue;
+            };
+            let text = site.render(&template(peer.name, name));
             assert!(text.contains("sk-edge-test"), "{}", peer.name);
             let mut names = text.split('@').skip(1).step_by(2);
             let left = names.find(|name| {

@@ -20,6 +20,12 @@ const BENCHES: &[About] = &[
         needs: "nothing",
     },
     About {
+        name: "edge",
+        measures: "the edge beside nginx, HAProxy, Envoy and LLM gateways: CPU time for requests, streams, handshakes",
+        takes: "half an hour; --quick: some minutes",
+        needs: "cargo xtask setup --peers, and two CPUs; a peer that is not there is left out by name",
+    },
+    About {
         name: "hello",
         measures: "a ClientHello in userspace: the scan, and scan and judge against 100,000 keys",
         takes: "half a minute",

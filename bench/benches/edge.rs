@@ -1,0 +1,165 @@
+//! The edge beside other proxies: one machine, one run, the same upstream, the same clients.
+//!
+//! Each server has one worker and CPU 0 to itself; clients and the upstream have CPU 1. Rounds of
+//! all are interleaved, so that what the machine does meanwhile falls on each. What counts first is
+//! the CPU time of the server for what it did: it survives noise and does not depend on how fast
+//! the clients are, which the rate does.
+//!
+//! Beside them: `direct`, the upstream itself on CPU 0, and `splice`, which passes bytes through
+//! and looks at none. Both take HTTP/1.1 without TLS, since nothing in them could end it.
+//!
+//! What cannot be had is named and left out. `--quick`: fewer and shorter rounds.
+//! `EDGE_BENCH_WORKLOADS` and `EDGE_BENCH_SUBJECTS`, names with commas between, choose some;
+//! `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one.
+
+#[path = "edge/client.rs"]
+mod client;
+#[path = "edge/connections.rs"]
+mod connections;
+#[path = "edge/h2load.rs"]
+mod h2load;
+#[path = "edge/prompts.rs"]
+mod prompts;
+#[path = "edge/record.rs"]
+mod record;
+#[path = "edge/splice.rs"]
+mod splice;
+#[path = "edge/streams.rs"]
+mod streams;
+#[path = "edge/subject.rs"]
+mod subject;
+#[path = "edge/table.rs"]
+mod table;
+#[path = "edge/target.rs"]
+mod target;
+#[path = "edge/upstream.rs"]
+mod upstream;
+#[path = "edge/workload.rs"]
+mod workload;
+
+use bench::peers::Speaks;
+use record::Record;
+use std::process::ExitCode;
+use subject::{Subject, World};
+use workload::{Sizes, WORKLOADS, Workload};
+
+/// Ours first; those that it is held against last.
+const SUBJECTS: [&str; 12] = [
+    "edge",
+    "nginx",
+    "haproxy",
+    "envoy",
+    "edge_chat",
+    "litellm",
+    "smg",
+    "vllm-router",
+    "sglang-router",
+    "portkey",
+    "splice",
+    "direct",
+];
+
+/// How much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// Whether each answer is right.
+    Test,
+    Quick,
+    Full,
+}
+
+fn main() -> ExitCode {
+    if bench::daemon::is_edge() {
+        return edge_userspace::cli::main();
+    }
+    if let Ok(role) = std::env::var(subject::ROLE) {
+        let words: Vec<_> = role.split(' ').collect();
+        match words[..] {
+            ["upstream", address] => upstream::serve(address),
+            ["splice", address, upstream] => splice::serve(address, upstream),
+            _ => panic!("no such role: {role}"),
+        }
+    }
+    let said = |argument: &str| std::env::args().any(|said| said == argument);
+    if said("--list") {
+        return ExitCode::SUCCESS;
+    }
+    let effort = match (said("--bench"), said("--quick")) {
+        (false, _) => Effort::Test,
+        (true, true) => Effort::Quick,
+        (true, false) => Effort::Full,
+    };
+    println!("load average {}", bench::daemon::load_average());
+    bench::process::pin_to(subject::CLIENTS_CPU);
+    let world = World::new();
+    let subjects = start(&world, effort);
+    let mut record = Record::new(&subjects);
+    for workload in WORKLOADS {
+        if wanted("EDGE_BENCH_WORKLOADS", workload.name) {
+            measure(&world, &subjects, workload, effort, &mut record);
+        }
+    }
+    record.end(effort == Effort::Full);
+    ExitCode::SUCCESS
+}
+
+/// Whether a name is among those of a variable; all are, when it is not set.
+fn wanted(variable: &str, name: &str) -> bool {
+    match std::env::var(variable) {
+        Ok(names) => names.split(',').any(|wanted| wanted == name),
+        Err(_) => true,
+    }
+}
+
+/// Starts what can be started, and names the rest.
+fn start(world: &World, effort: Effort) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for name in SUBJECTS {
+        let is_ours = ["edge", "splice", "direct"].contains(&name);
+        if !wanted("EDGE_BENCH_SUBJECTS", name) || (effort == Effort::Test && !is_ours) {
+            continue;
+        }
+        match world.start(name) {
+            Ok(subject) => {
+                println!("subject {name}: {}", subject.version);
+                subjects.push(subject);
+            }
+            Err(why) => println!("skipped {name}: {why}"),
+        }
+    }
+    subjects
+}
+
+/// All rounds of a workload.
+fn measure(
+    world: &World,
+    subjects: &[Subject],
+    workload: &Workload,
+    effort: Effort,
+    record: &mut Record,
+) {
+    let rounds = match effort {
+        Effort::Test => 1,
+        Effort::Quick => 3,
+        Effort::Full => 9,
+    };
+    let subjects = subjects.iter();
+    let subjects =
+        subjects.filter(|subject| subject.target.speaks == Speaks::Tls || !workload.needs_tls());
+    let subjects: Vec<&Subject> = subjects.collect();
+    // How much of it takes each about a second; the first run is also the warm-up.
+    let sizes: Vec<Sizes> = subjects
+        .iter()
+        .map(|subject| workload.sizes(world, subject, effort))
+        .collect();
+    for round in 0..rounds {
+        println!("{}: round {} of {rounds}", workload.name, round + 1);
+        // Each begins a round in its turn.
+        for number in 0..subjects.len() {
+            let number = (number + round) % subjects.len();
+            let sample = workload.run(world, subjects[number], &sizes[number]);
+            record.add(workload, subjects[number], round, sample);
+        }
+    }
+    record.tell(workload);
+}
