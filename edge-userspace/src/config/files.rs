@@ -136,13 +136,15 @@ impl SecretSource {
     pub fn read(&self) -> Result<Secret, secret::Error> {
         match self {
             Self::File(path) => Secret::read(path),
-            Self::Environment(name) => match std::env::var_os(name) {
-                Some(value) if !value.is_empty() => {
-                    use std::os::unix::ffi::OsStringExt as _;
-                    Ok(Secret::new(value.into_vec()))
+            Self::Environment(name) => {
+                let value = std::env::var_os(name).unwrap_or_default();
+                let value = Secret::new(value.into_encoded_bytes());
+                // As of a file: whatever put it there may have ended it with a newline.
+                match value.expose().trim_ascii_end() {
+                    [] => Err(secret::Error::Unset { name: name.clone() }),
+                    text => Ok(Secret::new(text.to_vec())),
                 }
-                _ => Err(secret::Error::Unset { name: name.clone() }),
-            },
+            }
         }
     }
 }

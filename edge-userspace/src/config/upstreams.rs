@@ -96,7 +96,7 @@ pub enum Credential {
 pub enum SecretSource {
     /// A file that holds nothing else; trailing white space is cut.
     File(PathBuf),
-    /// An environment variable.
+    /// An environment variable; trailing white space is cut.
     Environment(String),
 }
 

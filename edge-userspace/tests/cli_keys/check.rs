@@ -34,6 +34,7 @@ fn check_explains_and_fails_with_places() {
     check_reads_the_key_store(&place, good);
     check_explains_who_is_believed_and_who_is_denied(&place, good);
     check_explains_several_upstreams(&place, good);
+    secrets_of_the_environment_lose_their_trailing_newline(&place, good);
     std::fs::write(place.path().join("edge.toml"), good).unwrap();
 
     std::fs::write(place.path().join("edge.toml"), format!("{good}\nx = 1\n")).unwrap();
@@ -53,6 +54,18 @@ fn check_explains_and_fails_with_places() {
     );
     let error = place.bad("check --config none.toml");
     assert!(error.starts_with("none.toml: cannot read"), "{error}");
+}
+
+fn secrets_of_the_environment_lose_their_trailing_newline(place: &Place, good: &str) {
+    let text = format!("{good}\n[api.layer_secret]\nenvironment = \"LAYER_SECRET\"\n");
+    std::fs::write(place.path().join("edge.toml"), text).unwrap();
+    for (secret, is_one) in [("0123456789abcdef\r\n", true), ("\n", false)] {
+        let mut check = place.command("check --config edge.toml");
+        let checked = check.env("LAYER_SECRET", secret).output().unwrap();
+        let told = errors(&checked);
+        assert_eq!(checked.status.success(), is_one, "{secret:?}: {told}");
+        assert_eq!(told.contains("LAYER_SECRET is not set"), !is_one, "{told}");
+    }
 }
 
 fn check_explains_who_is_believed_and_who_is_denied(place: &Place, good: &str) {

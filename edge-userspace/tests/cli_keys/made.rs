@@ -83,7 +83,7 @@ fn terms_are_kept_and_nonsense_is_refused() {
         "keys new --store s --name a",
         "keys new --store s --name a --audience x --not-after 5 --valid-for 5d",
         "keys new --store s --name a --audience x --valid-for 5",
-        "keys revoke --store s 123",
+        "keys revoke --store s",
         "keys nonsense",
     ] {
         assert_eq!(place.edge(usage).status.code(), Some(2), "{usage}");
@@ -153,8 +153,73 @@ fn quotas_and_models_are_given_changed_and_taken_away() {
     let usage = place.edge(&format!("{change} --tokens-per-day 1000000000001"));
     assert_eq!(usage.status.code(), Some(2));
     assert!(errors(&usage).contains("a whole number up to 1000000000000, or default"));
-    let error = place.bad(&change);
-    assert!(error.contains("nothing to change"), "{error}");
+    // Without a change it says what holds.
+    let before = place.read("s");
+    let told = place.good(&change);
+    let own = "50 requests/min, 70000 input tokens/min, 8000 output tokens/min, 5 requests at a time; for the rest the edge's configuration holds\n";
+    assert_eq!(told, format!("key {id} (alice): {own}"));
+    assert_eq!(place.read("s"), before);
+}
+
+#[test]
+fn keys_go_by_name_where_one_alone_has_it_and_what_holds_is_said() {
+    let place = Place::new();
+    let new = "keys new --store s --audience demo --json --name";
+    let id = |name: &str| {
+        place.json(&format!("{new} {name}"))["key_id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let (alice, bob, first, second) = (id("alice"), id("bob"), id("twin"), id("twin"));
+    let limit = "keys limit --store s";
+    let told = place.edge(&format!("{limit} alice {bob} --tokens-per-day 5000"));
+    let own = "5000 tokens/day; for the rest the edge's configuration holds";
+    assert_eq!(
+        errors(&told),
+        format!("key {alice} (alice) is limited: {own}\nkey {bob} (bob) is limited: {own}\n")
+    );
+    // Under its name and its id it is one key.
+    let json = place.json(&format!(
+        "{limit} bob {bob} --tokens-per-day default --json"
+    ));
+    assert_eq!(json["limited"], serde_json::json!([bob]));
+    assert_eq!(json["keys"][0]["name"], "bob");
+    assert_eq!(json["keys"][0]["tokens_per_day"], Value::Null);
+    let told = place.good(&format!("{limit} alice bob"));
+    let none = "no limits of its own; the edge's configuration holds";
+    assert_eq!(
+        told,
+        format!("key {alice} (alice): {own}\nkey {bob} (bob): {none}\n")
+    );
+    let shown = place.json(&format!("{limit} alice --json"));
+    assert_eq!(shown["keys"][0]["tokens_per_day"], 5000);
+    // A name that several have, or nobody, changes nothing.
+    place.good(&format!("keys revoke --store s {second}"));
+    let before = place.read("s");
+    for command in ["limit --tokens-per-day 1", "limit", "revoke", "remove"] {
+        let error = place.bad(&format!("keys {command} --store s alice twin"));
+        let twins =
+            format!("has 2 keys named \"twin\": {first} (good), {second} (revoked); say by its id");
+        assert!(error.contains(&twins), "{error}");
+        let error = place.bad(&format!("keys {command} --store s alice nobody"));
+        assert!(error.contains("has no key named \"nobody\""), "{error}");
+    }
+    assert_eq!(place.read("s"), before);
+    place.good("keys revoke --store s alice");
+    let list = place.json("keys list --store s --json");
+    let state = |id: &str| {
+        let key = list
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|key| key["key_id"] == id);
+        key.unwrap()["state"].clone()
+    };
+    assert_eq!(
+        (state(&alice), state(&bob)),
+        ("revoked".into(), "good".into())
+    );
 }
 
 #[test]
@@ -194,7 +259,10 @@ fn rates_are_given_changed_and_taken_away() {
     assert_eq!(place.read("s"), before);
 
     for (wrong, told) in [
-        (format!("{limit} {alice}"), "nothing to change"),
+        (
+            format!("{limit} 0000000000000000"),
+            "has no key 0000000000000000",
+        ),
         (
             format!("{limit} {alice} 0000000000000000 --connections-per-second 1"),
             "has no key 0000000000000000",

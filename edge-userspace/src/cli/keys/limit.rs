@@ -1,23 +1,26 @@
 //! `edge keys limit`.
 
 use super::super::output::{Failure, Outcome};
-use super::MAX_PROMPT_TOKENS;
 use super::change::Many;
+use super::list::limits;
+use super::{MAX_PROMPT_TOKENS, Shown};
 use crate::keys::store::line::{MAX_RATE, Record, parse_models};
+use crate::keys::store::writer::Search;
 use crate::keys::{Allowance, Quotas, Rates};
 
 /// Change how many connections keys may open, how long their prompts may be, how much they may
-/// use and of which models.
+/// use and of which models; or show it, when nothing is to be changed.
 ///
 /// What is not said stays as it is; `default` takes a key's own limit away, so that the
 /// configuration's holds. Within a second the daemon and the kernel go by it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  edge keys limit --store keys.journal alice
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second 50
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second-hard 0
   edge keys limit --store keys.journal 16c90ee8f37ea61f --connections-per-second default
   edge keys limit --store keys.journal 16c90ee8f37ea61f --max-prompt-tokens 200000
-  edge keys limit --store keys.journal 16c90ee8f37ea61f --requests-per-minute 50 --tokens-per-day 5000000
+  edge keys limit --store keys.journal alice bob --requests-per-minute 50 --tokens-per-day 5000000
   edge keys limit --store keys.journal 16c90ee8f37ea61f --model 'claude-*' --model gpt-4o
   edge keys limit --store keys.journal 16c90ee8f37ea61f --model default")]
 pub(super) struct Limit {
@@ -78,9 +81,7 @@ impl Limit {
         ];
         let others = prompt.is_none() && quotas.iter().all(Option::is_none);
         if soft.is_none() && hard.is_none() && others && self.models.is_empty() {
-            return Err(Failure::because(
-                "nothing to change: give --connections-per-second, --connections-per-second-hard, --max-prompt-tokens, --requests-per-minute, --input-tokens-per-minute, --output-tokens-per-minute, --concurrent-requests, --tokens-per-day or --model",
-            ));
+            return self.many.show(own);
         }
         let models = match &*self.models {
             [] => None,
@@ -91,7 +92,7 @@ impl Limit {
                 })?))
             }
         };
-        self.many.change("limited", |search, id| {
+        let change = |search: &Search, id| {
             let mut key = search.keys.get(&id)?.clone();
             let rates = Rates {
                 connections_per_second: wished(soft, key.rates.connections_per_second),
@@ -111,8 +112,21 @@ impl Limit {
             }
             key.allowance = own.boxed();
             (key != before).then_some(Record::Put(key))
-        })
+        };
+        self.many.change("limited", change, Some(own))
     }
+}
+
+/// What holds for a key, as far as the store knows.
+fn own(key: &Shown) -> String {
+    let own = limits(key);
+    if own.is_empty() {
+        return "no limits of its own; the edge's configuration holds".to_owned();
+    }
+    format!(
+        "{}; for the rest the edge's configuration holds",
+        own.join(", ")
+    )
 }
 
 fn wished<T>(wish: Option<Wish<T>>, present: Option<T>) -> Option<T> {

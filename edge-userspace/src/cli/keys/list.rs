@@ -60,14 +60,17 @@ fn text(keys: impl Iterator<Item = Shown>, mut out: impl io::Write) -> io::Resul
             key.audiences.join(","),
             key.name,
             if key.alpn_only { "  (alpn only)" } else { "" },
-            limits(&key),
+            match &*limits(&key) {
+                [] => String::new(),
+                own => format!("  ({})", own.join(", ")),
+            },
         )?;
     }
     out.flush()
 }
 
 /// Its own rates and limits, where it has any.
-fn limits(key: &Shown) -> String {
+pub(super) fn limits(key: &Shown) -> Vec<String> {
     let rate = |per_second| match per_second {
         0 => "any number/s".to_owned(),
         some => format!("{some}/s"),
@@ -90,9 +93,5 @@ fn limits(key: &Shown) -> String {
     });
     let models = (!key.models.is_empty()).then(|| format!("models {}", key.models.join(" ")));
     let own = soft.into_iter().chain(hard).chain(prompt);
-    let own: Vec<_> = own.chain(quotas).chain(models).collect();
-    if own.is_empty() {
-        return String::new();
-    }
-    format!("  ({})", own.join(", "))
+    own.chain(quotas).chain(models).collect()
 }
