@@ -26,6 +26,12 @@ const BENCHES: &[About] = &[
         needs: "cargo xtask setup --peers, and two CPUs; a peer that is not there is left out by name",
     },
     About {
+        name: "flood",
+        measures: "what a flood costs the edge, nginx, HAProxy and Envoy, and how honest clients fare meanwhile",
+        takes: "half an hour; --quick: three minutes",
+        needs: "root, two CPUs; cargo xtask setup --peers for the others: what is not there is skipped by name",
+    },
+    About {
         name: "hello",
         measures: "a ClientHello in userspace: the scan, and scan and judge against 100,000 keys",
         takes: "half a minute",

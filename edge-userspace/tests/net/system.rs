@@ -33,6 +33,17 @@ impl Offload {
 
 /// Switches an offload off, on an interface of the calling thread's namespace.
 pub(crate) fn switch_off(interface: &str, offload: Offload) -> io::Result<()> {
+    // Of the flags all but that of received tags, which veth has no way to leave in.
+    let is_flags = matches!(offload, Offload::VlanTags);
+    switch(interface, offload, if is_flags { 1 << 8 } else { 0 })
+}
+
+/// Switches one on that is no flag.
+pub(crate) fn switch_on(interface: &str, offload: Offload) -> io::Result<()> {
+    switch(interface, offload, 1)
+}
+
+fn switch(interface: &str, offload: Offload, data: u32) -> io::Result<()> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     /// struct ethtool_value
     #[repr(C)]
@@ -43,12 +54,7 @@ pub(crate) fn switch_off(interface: &str, offload: Offload) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;
     let mut value = Value {
         command: offload as u32,
-        // Of the flags all but that of received tags, which veth has no way to leave in.
-        data: if matches!(offload, Offload::VlanTags) {
-            1 << 8
-        } else {
-            0
-        },
+        data,
     };
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,0 +1,194 @@
+//! What a flood costs the one that is flooded, and those who come with good tokens meanwhile:
+//! the edge with its kernel half in driver mode, in generic mode and without it, beside nginx,
+//! HAProxy and Envoy, on the same machine in the same run.
+//!
+//! Honest clients come at a fixed rate, each with a connection of its own; attackers by raw
+//! frames from another network namespace, at rising rates. Servers have one CPU, with what the
+//! kernel does to receive for them; clients, attackers and the upstream have the other. Each
+//! pair of phases begins with the control: the same server, the same clients, the same frames
+//! sent where a program drops them all. What an attack costs is what the machine (or the
+//! server) spends beyond its control. `floor` accepts connections and closes them: what a
+//! server pays for TCP alone.
+//!
+//! `--quick` has one attack and short phases; `EDGE_FLOOD_ATTACKS=syn,slow` names the attacks,
+//! `EDGE_FLOOD_TARGETS` the servers, `EDGE_FLOOD_RATES` the rates. It needs root; everything
+//! that it makes ends with its process, however that ends.
+
+#[path = "flood/attackers.rs"]
+mod attackers;
+#[path = "flood/clients.rs"]
+mod clients;
+#[path = "flood/cost.rs"]
+mod cost;
+#[path = "flood/hellos.rs"]
+mod hellos;
+#[path = "flood/net.rs"]
+mod net;
+#[path = "flood/phase.rs"]
+mod phase;
+#[path = "flood/place.rs"]
+mod place;
+#[path = "flood/programs.rs"]
+mod programs;
+#[path = "flood/record.rs"]
+mod record;
+#[path = "flood/segment.rs"]
+mod segment;
+#[path = "flood/servers.rs"]
+mod servers;
+#[path = "flood/shared.rs"]
+mod shared;
+#[path = "flood/sockets.rs"]
+mod sockets;
+#[path = "flood/summary.rs"]
+mod summary;
+#[path = "flood/upstream.rs"]
+mod upstream;
+
+use bench::process;
+use hellos::Attack;
+use net::Net;
+use phase::{Cell, World};
+use place::Place;
+use servers::Target;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How much.
+struct Effort {
+    attacks: Vec<Attack>,
+    targets: Vec<Target>,
+    /// Connections a second.
+    rates: Vec<u64>,
+    /// Of a phase.
+    time: Duration,
+}
+
+fn main() -> ExitCode {
+    if servers::is_floor() {
+        servers::be_floor();
+        return ExitCode::SUCCESS;
+    }
+    if bench::daemon::is_edge() {
+        return edge_userspace::cli::main();
+    }
+    let said = |argument: &str| std::env::args().any(|said| said == argument);
+    if said("--list") {
+        return ExitCode::SUCCESS;
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("SKIPPED flood: it needs two CPUs");
+        return ExitCode::SUCCESS;
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED flood: it needs root, for network namespaces and XDP");
+        return ExitCode::SUCCESS;
+    }
+    let effort = match (said("--bench"), said("--quick")) {
+        // `cargo test --benches`: only whether everything gets its answer.
+        (false, _) => Effort::of(&[Attack::BadToken], &[200], 1),
+        (true, true) => Effort::of(&[Attack::BadToken], &[1000, 4000, 16_000], 2),
+        (true, false) => Effort::of(&Attack::ALL, &[1000, 2000, 4000, 16_000], 3),
+    };
+    println!("the load was {}", bench::daemon::load_average());
+    process::pin_to(net::OTHER_CPU);
+    let net = match Net::new() {
+        Ok(net) => net,
+        Err(why) => {
+            println!("SKIPPED flood: {why}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    let place = Place::new(upstream::start());
+    let world = World::new(net, place);
+    let targets = present(&effort.targets);
+    let mut cells = Vec::new();
+    for attack in &effort.attacks {
+        cells.extend(flood(&world, *attack, &targets, &effort));
+    }
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("the load was {}", load.trim());
+    if said("--bench") {
+        summary::print(&effort.attacks, &cells);
+        record::write(&effort.attacks, &cells);
+    } else {
+        println!("everything gets its answer");
+    }
+    ExitCode::SUCCESS
+}
+
+impl Effort {
+    fn of(attacks: &[Attack], rates: &[u64], seconds: u64) -> Self {
+        let listed = |variable: &str| std::env::var(variable).ok();
+        let is_in = |list: &Option<String>, name: &str| {
+            (list.as_ref()).is_none_or(|list| list.split(',').any(|listed| listed == name))
+        };
+        let (wanted, named) = (listed("EDGE_FLOOD_ATTACKS"), listed("EDGE_FLOOD_TARGETS"));
+        let attacks = if wanted.is_some() {
+            &Attack::ALL[..]
+        } else {
+            attacks
+        };
+        let rates = listed("EDGE_FLOOD_RATES").map_or(rates.to_vec(), |list| {
+            let numbers = list
+                .split(',')
+                .map(|number| number.parse().expect("a rate"));
+            numbers.collect()
+        });
+        Self {
+            attacks: (attacks.iter().copied())
+                .filter(|attack| is_in(&wanted, attack.name()))
+                .collect(),
+            targets: (Target::all().into_iter())
+                .filter(|target| is_in(&named, &target.name()))
+                .collect(),
+            rates,
+            time: Duration::from_secs(seconds),
+        }
+    }
+}
+
+/// Those that are there; the others are named.
+fn present(targets: &[Target]) -> Vec<Target> {
+    let is_there = |target: &Target| match target.version() {
+        Ok(version) => {
+            println!("{}: {version}", target.name());
+            true
+        }
+        Err(why) => {
+            println!("SKIPPED {}: {why}", target.name());
+            false
+        }
+    };
+    targets.iter().copied().filter(is_there).collect()
+}
+
+/// One attack on each of them, at each rate. Who serves hardly anyone any more is not attacked
+/// at a higher one.
+fn flood(world: &World, attack: Attack, targets: &[Target], effort: &Effort) -> Vec<Cell> {
+    let began = Instant::now();
+    let mut cells: Vec<Cell> = Vec::new();
+    for rate in &effort.rates {
+        for target in targets {
+            let name = target.name();
+            if cells
+                .iter()
+                .any(|cell| cell.target.name() == name && cell.is_down())
+            {
+                println!(
+                    "{} {rate}/s {name}: it was down at a lower rate",
+                    attack.name()
+                );
+                continue;
+            }
+            match phase::run(world, attack, *target, *rate, effort.time) {
+                Ok(cell) => {
+                    println!("[{:4.0} s] {}", began.elapsed().as_secs_f64(), cell.show());
+                    cells.push(cell);
+                }
+                Err(why) => println!("SKIPPED {name}: {why}"),
+            }
+        }
+    }
+    cells
+}

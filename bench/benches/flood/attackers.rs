@@ -1,0 +1,324 @@
+//! Attackers without a stack: raw frames at a fixed rate, from addresses that nobody answers
+//! for. Every SYN-ACK says all that is needed to go on, so they remember nothing of a
+//! connection (slow ones: where it stands), and the rate is what was asked for, not what the
+//! server lets through. Against the control, which answers nothing, the same frames are sent
+//! without waiting. Bounded in rate and time. Not here: what they send ([`super::hellos`]).
+
+use super::net::{ATTACKING, CONTROL, TARGET};
+use super::segment::Segment;
+use super::shared::frames::Template;
+use super::shared::packet::{BATCH, Batch, PacketSocket, Way};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Maximum segment size 1,460 bytes (RFC 9293 section 3.7.1).
+const OPTIONS: [u8; 4] = [2, 4, 5, 0xb4];
+/// Addresses of each prefix (/24) that attackers come from.
+const HOSTS: u64 = 250;
+const FIRST_PORT: u64 = 1024;
+const PORTS: u64 = 60_000;
+/// Slow ones send so much at a time.
+const SLOW_BYTES: usize = 20;
+const SLOW_PAUSE: Duration = Duration::from_millis(500);
+/// Slow ones that are remembered; of more, those beyond say nothing after their first piece.
+const SLOW_AT_A_TIME: usize = 200_000;
+/// What one has fallen behind by is not made up for beyond this.
+const LATE: Duration = Duration::from_millis(50);
+
+/// What attackers do once they are connected.
+#[derive(Clone)]
+pub(crate) enum Manner {
+    /// They send only SYNs.
+    Syn,
+    /// They send this, acknowledge an end, and reset a connection on which anything else comes.
+    Sends(Vec<u8>),
+    /// They send this and never acknowledge anything.
+    Silent(Vec<u8>),
+    /// They send this, some bytes now and some later, and never the last one.
+    Slow(Vec<u8>),
+    /// They are no such attackers: [`super::sockets`].
+    Sockets(Vec<u8>),
+}
+
+/// What came about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// SYNs sent.
+    pub(crate) opened: u64,
+    /// SYN-ACKs answered.
+    pub(crate) connected: u64,
+    /// Frames sent.
+    pub(crate) frames: u64,
+    /// Segments with a payload that came back.
+    pub(crate) answers: u64,
+    /// Ends that came back (FIN).
+    pub(crate) ends: u64,
+    /// Resets that came back.
+    pub(crate) resets: u64,
+    /// Frames that came back and were not looked at in time.
+    pub(crate) unseen: u64,
+}
+
+/// Attackers of one kind. Made and run on a thread that lives in their namespace.
+pub(crate) struct Attackers {
+    is_slow: bool,
+    is_silent: bool,
+    is_control: bool,
+    prefixes: u64,
+    syn: Template,
+    bare: Template,
+    reset: Template,
+    /// What follows a SYN-ACK at once: where in the stream, and what.
+    then: Vec<(u32, Template)>,
+    /// What follows those later.
+    later: Vec<(u32, Template)>,
+    sender: PacketSocket,
+    receiver: PacketSocket,
+    first: u64,
+    pool: Pool,
+    slow: VecDeque<Slow>,
+}
+
+/// A connection that has not sent all that it is going to.
+struct Slow {
+    due: Instant,
+    from: SocketAddr,
+    sequence: u32,
+    acknowledged: u32,
+    next: usize,
+}
+
+impl Attackers {
+    /// From so many prefixes (/24), against the server or against the control.
+    pub(crate) fn new(manner: &Manner, prefixes: u64, is_control: bool) -> Self {
+        // No two runs use one address and port, as far as they go.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        const ACK: u8 = Segment::ACK;
+        let with_push = |payload: &[u8]| Template::new(TARGET, ACK | Segment::PSH, &[], payload);
+        let bare = || Template::new(TARGET, ACK, &[], &[]);
+        let (mut then, mut later) = (Vec::new(), Vec::new());
+        match manner {
+            Manner::Syn | Manner::Sockets(_) => {}
+            Manner::Sends(bytes) | Manner::Silent(bytes) => {
+                then.push((0, bare()));
+                then.push((0, with_push(bytes)));
+            }
+            Manner::Slow(bytes) => {
+                then.push((0, bare()));
+                let mut at = 0;
+                for piece in bytes[..bytes.len() - 1].chunks(SLOW_BYTES) {
+                    let template = with_push(piece);
+                    if at == 0 { &mut then } else { &mut later }.push((at, template));
+                    at += piece.len() as u32;
+                }
+            }
+        }
+        let interface = if is_control { CONTROL } else { ATTACKING };
+        Self {
+            is_slow: matches!(manner, Manner::Slow(_)),
+            is_silent: !matches!(manner, Manner::Sends(_)),
+            is_control,
+            prefixes,
+            syn: Template::new(TARGET, Segment::SYN, &OPTIONS, &[]),
+            bare: bare(),
+            reset: Template::new(TARGET, Segment::RST, &[], &[]),
+            then,
+            later,
+            sender: PacketSocket::sender(interface),
+            receiver: PacketSocket::receiver(interface, Way::Incoming, 64 << 20),
+            first: NEXT.fetch_add(1 << 20, Ordering::Relaxed),
+            pool: Pool::default(),
+            slow: VecDeque::new(),
+        }
+    }
+
+    /// Opens so many connections a second for so long.
+    pub(crate) fn run(&mut self, per_second: u64, time: Duration) -> Done {
+        let mut done = Done::default();
+        let mut batch = Batch::new();
+        let began = Instant::now();
+        let late = (LATE.as_secs_f64() * per_second as f64).ceil() as u64;
+        // What it would have opened, less what it could not.
+        let mut skipped = 0;
+        loop {
+            let elapsed = began.elapsed();
+            if elapsed >= time {
+                break;
+            }
+            let due = (elapsed.as_secs_f64() * per_second as f64) as u64 - skipped;
+            let mut owed = due.saturating_sub(done.opened);
+            if owed > late {
+                skipped += owed - late;
+                owed = late;
+            }
+            for _ in 0..owed.min(BATCH as u64) {
+                self.open(&mut done);
+            }
+            self.pool.send(&self.sender, &mut done);
+            let heard = self.answer(&mut batch, &mut done);
+            self.go_on(&mut done);
+            if heard == 0 && owed <= BATCH as u64 {
+                self.receiver.wait(1);
+            }
+        }
+        // Those that are on their way are answered still.
+        let ended = Instant::now();
+        while !self.is_control && ended.elapsed() < Duration::from_millis(20) {
+            if self.answer(&mut batch, &mut done) == 0 {
+                self.receiver.wait(1);
+            }
+        }
+        done.unseen = self.receiver.lost().into();
+        done
+    }
+
+    fn open(&mut self, done: &mut Done) {
+        let from = attacker(self.first + done.opened, self.prefixes);
+        let sequence = (done.opened as u32).wrapping_mul(0x9e37_79b9);
+        self.syn.fill(self.pool.next(), from, sequence, 0);
+        done.opened += 1;
+        if self.is_control {
+            let after = sequence.wrapping_add(1);
+            self.follow(from, after, 0x1000_0000);
+        }
+    }
+
+    /// What follows a SYN-ACK.
+    fn follow(&mut self, from: SocketAddr, sequence: u32, acknowledged: u32) {
+        for (at, template) in &self.then {
+            let sequence = sequence.wrapping_add(*at);
+            template.fill(self.pool.next(), from, sequence, acknowledged);
+        }
+        if self.is_slow && self.slow.len() < SLOW_AT_A_TIME {
+            self.slow.push_back(Slow {
+                due: Instant::now() + SLOW_PAUSE,
+                from,
+                sequence,
+                acknowledged,
+                next: 0,
+            });
+        }
+    }
+
+    /// The next pieces of those who are slow: they are due in the order of the queue.
+    fn go_on(&mut self, done: &mut Done) {
+        let now = Instant::now();
+        for _ in 0..BATCH {
+            if self.slow.front().is_none_or(|slow| slow.due > now) {
+                break;
+            }
+            let Some(mut slow) = self.slow.pop_front() else {
+                break;
+            };
+            let Some((at, template)) = self.later.get(slow.next) else {
+                continue;
+            };
+            let sequence = slow.sequence.wrapping_add(*at);
+            template.fill(self.pool.next(), slow.from, sequence, slow.acknowledged);
+            slow.next += 1;
+            slow.due = now + SLOW_PAUSE;
+            self.slow.push_back(slow);
+        }
+        self.pool.send(&self.sender, done);
+    }
+
+    /// Answers what has come, some batches at most; tells how many frames it was.
+    fn answer(&mut self, batch: &mut Batch, done: &mut Done) -> usize {
+        let mut heard = 0;
+        for _ in 0..8 {
+            let mut came = Vec::new();
+            let more = self.receiver.receive(batch, |frame| {
+                // The stack's own connections run over the same wire.
+                let ours = |segment: &Segment| {
+                    segment.to.port() >= FIRST_PORT as u16 && is_ours(segment.to)
+                };
+                came.extend(Segment::of(frame).filter(ours));
+            });
+            for segment in came {
+                self.answer_one(segment, done);
+            }
+            self.pool.send(&self.sender, done);
+            heard += more;
+            if more == 0 {
+                break;
+            }
+        }
+        heard
+    }
+
+    fn answer_one(&mut self, segment: Segment, done: &mut Done) {
+        let Segment {
+            to,
+            sequence,
+            acknowledged,
+            flags,
+            payload_bytes,
+        } = segment;
+        let is_end = flags & Segment::FIN != 0;
+        let behind = sequence.wrapping_add(payload_bytes + u32::from(is_end));
+        if flags & Segment::RST != 0 {
+            done.resets += 1;
+            return;
+        }
+        if flags & Segment::SYN != 0 {
+            done.connected += 1;
+            self.follow(to, acknowledged, sequence.wrapping_add(1));
+            return;
+        }
+        done.answers += u64::from(payload_bytes > 0);
+        done.ends += u64::from(is_end);
+        if self.is_silent {
+            return;
+        }
+        if is_end {
+            // As a stack does, whose program then closes.
+            self.bare.fill(self.pool.next(), to, acknowledged, behind);
+        } else if payload_bytes > 0 {
+            self.reset.fill(self.pool.next(), to, acknowledged, 0);
+        }
+    }
+}
+
+/// The `index`th of them.
+fn attacker(index: u64, prefixes: u64) -> SocketAddr {
+    let prefix = (index % prefixes) as u32;
+    let host = (index / prefixes % HOSTS) as u32;
+    let port = FIRST_PORT + index / (prefixes * HOSTS) % PORTS;
+    let address = Ipv4Addr::from_bits(0x0a80_0001 + (prefix << 8) + host);
+    SocketAddr::new(address.into(), port as u16)
+}
+
+fn is_ours(address: SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(address) => address.to_bits() & 0xff80_0000 == 0x0a80_0000,
+        IpAddr::V6(_) => false,
+    }
+}
+
+/// Frames to be sent, in buffers that are used again.
+#[derive(Default)]
+struct Pool {
+    frames: Vec<Vec<u8>>,
+    used: usize,
+}
+
+impl Pool {
+    fn next(&mut self) -> &mut Vec<u8> {
+        if self.used == self.frames.len() {
+            self.frames.push(Vec::new());
+        }
+        self.used += 1;
+        &mut self.frames[self.used - 1]
+    }
+
+    fn send(&mut self, sender: &PacketSocket, done: &mut Done) {
+        if self.used == 0 {
+            return;
+        }
+        sender.send(self.frames[..self.used].iter().map(Vec::as_slice));
+        done.frames += self.used as u64;
+        self.used = 0;
+    }
+}

@@ -1,0 +1,22 @@
+//! What the tests have too: namespaces, whole frames, packet sockets.
+
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "the tests use more of it"
+)]
+
+#[path = "../../../edge-userspace/tests/net/frames.rs"]
+pub(crate) mod frames;
+#[path = "../../../edge-userspace/tests/net/namespace.rs"]
+pub(crate) mod namespace;
+#[path = "../../../edge-userspace/tests/net/packet.rs"]
+pub(crate) mod packet;
+#[path = "../../../edge-userspace/tests/net/system.rs"]
+pub(crate) mod system;
+
+/// What those ask for of the wire that they are used on.
+pub(crate) mod wire {
+    pub(crate) const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    pub(crate) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+}
