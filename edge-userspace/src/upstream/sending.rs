@@ -99,10 +99,13 @@ impl<B: Sendable> Sending<B> {
         while !self.is_done {
             self.take_in(cx)?;
             if self.left_bytes() == 0 {
+                // Under TLS what was written may lie there still, while the client is waited for.
+                let flushed = Pin::new(&mut *io).poll_flush(cx);
+                let flushed = flushed.map_err(Broken::Write)?;
                 if self.body.is_some() {
                     return Poll::Pending;
                 }
-                ready!(Pin::new(&mut *io).poll_flush(cx)).map_err(Broken::Write)?;
+                ready!(flushed);
                 self.is_done = true;
                 if self.first.capacity() > KEPT_BYTES {
                     self.first = Vec::new();
