@@ -81,6 +81,10 @@ impl Room {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
+    fn is_full(&self) -> bool {
+        self.taken_bytes() >= self.most_bytes
+    }
+
     fn take(&self, bytes: u64) -> bool {
         let fits = |taken: u64| {
             let sum = taken.checked_add(bytes)?;
@@ -114,8 +118,8 @@ impl Held {
         })))
     }
 
-    /// Reads and keeps up to `most_bytes` before anything is sent; gives the body's pieces when
-    /// that is all of it.
+    /// Reads and keeps up to `most_bytes` before anything is sent, as far as there is room; gives the
+    /// body's pieces when that is all of it.
     ///
     /// # Errors
     /// When the client breaks off.
@@ -127,7 +131,8 @@ impl Held {
                     let kept = state.is_repeatable.then(|| state.kept.clone());
                     return Poll::Ready(Ok(kept));
                 }
-                if state.kept_bytes > most_bytes || !state.is_repeatable {
+                // What does not fit waits at the client until it is sent.
+                if state.kept_bytes > most_bytes || !state.is_repeatable || state.room.is_full() {
                     return Poll::Ready(Ok(None));
                 }
                 match ready!(state.poll_incoming(cx)) {

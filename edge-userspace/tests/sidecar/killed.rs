@@ -1,11 +1,12 @@
-//! Two edges as processes, one of them killed under load: a program that tries again on a 5xx, as
-//! the official SDKs do, notices nothing but time.
+//! Two edges as processes, one of them killed or filled up under load: a program that tries again on
+//! a 5xx, as the official SDKs do, notices nothing but time.
 
 use crate::command::{Running, to};
-use crate::process::Place;
+use crate::process::{Daemon, Key, Place, Tls};
 use crate::program::{Http, Program, message};
 use edge_userspace::demo_model::{DemoModel, Options};
 use rustix::process::Signal;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,8 +66,58 @@ fn quantile(sorted: &[Duration], part: f64) -> f64 {
     sorted[at].as_secs_f64() * 1000.0
 }
 
+/// What becomes of the edge that requests go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Becomes {
+    /// It is killed.
+    Killed,
+    /// Others have all of its connections to the model, and keep them.
+    Full,
+}
+
+/// Connections of an edge to its model.
+const TO_THE_MODEL: usize = 8;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edge_that_is_killed_is_not_noticed_but_for_time() {
+    nobody_notices(Becomes::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_is_full_is_not_noticed_but_for_time() {
+    nobody_notices(Becomes::Full).await;
+}
+
+/// Takes all places of an edge, with requests that are never answered; they last as long as what is
+/// returned.
+fn fill(place: &Place, daemon: &Daemon, key: &Key) -> Vec<Tls> {
+    let body = r#"{"model":"claude-demo","max_tokens":1,"messages":[]}"#;
+    let hangs = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {}\r\n\
+         anthropic-version: 2023-06-01\r\nx-demo-error: hang\r\ncontent-length: {}\r\n\r\n{body}",
+        key.text,
+        body.len()
+    );
+    let mut open = Vec::new();
+    for tries in 0.. {
+        assert!(tries < 1000, "its places cannot be taken");
+        let mut tls = place.connect_with(daemon, key).unwrap();
+        tls.write_all(hangs.as_bytes()).unwrap();
+        tls.flush().unwrap();
+        let wait = Some(Duration::from_millis(50));
+        tls.sock.set_read_timeout(wait).unwrap();
+        // Who is answered is refused: a program has the place now.
+        if tls.read(&mut [0]).is_err() {
+            open.push(tls);
+        }
+        if open.len() == TO_THE_MODEL {
+            break;
+        }
+    }
+    open
+}
+
+async fn nobody_notices(becomes: Becomes) {
     let model = DemoModel::start(Options {
         first_token: Duration::from_millis(2),
         inter_token: Duration::ZERO,
@@ -76,7 +127,11 @@ async fn an_edge_that_is_killed_is_not_noticed_but_for_time() {
     let places = [(); 2].map(|()| {
         let mut place = Place::new();
         place.upstream = model.address();
-        place.configure(|text| text);
+        place.configure(|text| {
+            let upstream = format!("[upstream]\nmax_connections = {TO_THE_MODEL}\n");
+            text.replace("threads = 2", "threads = 1")
+                .replace("[upstream]\n", &upstream)
+        });
         place
     });
     let key = places[0].new_key("alice");
@@ -119,8 +174,15 @@ async fn an_edge_that_is_killed_is_not_noticed_but_for_time() {
     };
     let before = status().await;
     let current = (0..2).find(|number| before["edges"][number]["is_current"] == true);
-    let killed_at = Instant::now();
-    daemons[current.unwrap()].signal(Signal::KILL);
+    let current = current.unwrap();
+    let at = Instant::now();
+    let filling = match becomes {
+        Becomes::Killed => {
+            daemons[current].signal(Signal::KILL);
+            Vec::new()
+        }
+        Becomes::Full => fill(&places[current], &daemons[current], &key),
+    };
     enough(300).await;
     over.store(true, Ordering::SeqCst);
 
@@ -134,23 +196,32 @@ async fn an_edge_that_is_killed_is_not_noticed_but_for_time() {
     let mut times = [Vec::new(), Vec::new()];
     for (begun, took) in saw.took {
         // Those that were under way count to the time after.
-        times[usize::from(begun + took >= killed_at)].push(took);
+        times[usize::from(begun + took >= at)].push(took);
     }
+    let what = format!("{becomes:?}").to_lowercase();
     for (when, times) in ["before", "after"].into_iter().zip(&mut times) {
         times.sort_unstable();
+        for (name, part) in [("p50", 0.5), ("p99", 0.99), ("longest", 1.0)] {
+            println!(
+                "figure sidecar.{what}.{when}.{name} {:.1} ms",
+                quantile(times, part)
+            );
+        }
         println!(
-            "{when} the kill: {} requests, p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms",
-            times.len(),
-            quantile(times, 0.5),
-            quantile(times, 0.99),
-            quantile(times, 1.0),
+            "figure sidecar.{what}.{when}.requests {} requests",
+            times.len()
         );
     }
     let after = status().await;
     println!(
-        "programs tried again {} times; the sidecar sent {} on and moved {} times",
-        saw.tried_again, after["sent_on"], after["switches"]
+        "figure sidecar.{what}.tried_again {} requests",
+        saw.tried_again
     );
+    println!(
+        "figure sidecar.{what}.sent_on {} requests",
+        after["sent_on"]
+    );
+    println!("figure sidecar.{what}.failed {} requests", saw.failed.len());
     assert!(
         saw.failed.is_empty(),
         "{:?}\n{}",
@@ -158,9 +229,15 @@ async fn an_edge_that_is_killed_is_not_noticed_but_for_time() {
         running.errors()
     );
     assert!(after["switches"].as_u64() >= Some(1), "{after:#}");
+    let under_way = match becomes {
+        Becomes::Killed => PROGRAMS as u64,
+        // Nothing that was begun there is lost.
+        Becomes::Full => 0,
+    };
     assert!(
-        saw.tried_again <= PROGRAMS as u64,
+        saw.tried_again <= under_way,
         "only those under way: {}",
         saw.tried_again
     );
+    drop(filling);
 }

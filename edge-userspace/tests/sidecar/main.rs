@@ -8,6 +8,7 @@ mod program;
 mod rules;
 mod scripted;
 mod setup;
+mod waiting;
 
 #[expect(dead_code, reason = "the daemon's tests use the rest")]
 #[path = "../daemon/process.rs"]
