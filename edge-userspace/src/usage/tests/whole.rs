@@ -65,6 +65,19 @@ fn whole_answers_hold_back_all_that_they_may_have_and_streams_nothing_of_the_day
 }
 
 #[test]
+fn without_a_days_cap_nothing_is_held_back_of_it_whatever_is_asked_for() {
+    let books = Books::new(Quotas::default());
+    let (mut first, mut second) = (books.begin(), books.begin());
+    for settlement in [&mut first, &mut second] {
+        let held = books.ledger.held(9, Some(u64::MAX), u64::MAX, false);
+        settlement.reserve(held).unwrap();
+    }
+    assert_eq!(books.usage().reserved_today, 0);
+    drop((first, second));
+    books.assert_nothing_is_held_back("both are dropped");
+}
+
+#[test]
 fn what_no_day_has_can_never_fit_and_what_this_one_lacks_fits_tomorrow() {
     let books = day_of(1000);
     for (asked, prompt, answer) in [
