@@ -71,6 +71,50 @@ fn what_keys_used_outlives_a_restart_and_a_damaged_file_is_said() {
 }
 
 #[test]
+fn who_is_at_which_limit_is_seen() {
+    let place = Place::new();
+    let key = place.new_key("alice");
+    let limited = place.edge("keys limit --store keys.journal alice --requests-per-minute 1");
+    assert!(limited.status.success(), "{limited:?}");
+    let daemon = place.start();
+    let statuses = [(); 2].map(|()| {
+        let mut tls = place.connect_with(&daemon, &key).unwrap();
+        ask(&mut tls, &key.text).unwrap()
+    });
+    assert!(statuses[0].starts_with("HTTP/1.1 200"), "{statuses:?}");
+    assert!(statuses[1].starts_with("HTTP/1.1 429"), "{statuses:?}");
+    daemon.wait_for_status(|status| status["usage"]["running"] == 0);
+    let one = daemon.admin(&format!("/usage/{}", key.id)).1;
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(
+        (&one["name"], &one["revoked"]),
+        (&"alice".into(), &false.into())
+    );
+    assert_eq!(one["limits"]["requests_per_minute"], 1);
+    assert!(
+        one["left"]["requests_per_minute"].as_u64() <= Some(1),
+        "{one}"
+    );
+    assert_eq!(
+        one["left"]["tokens_per_day"],
+        Value::Null,
+        "it has no limit"
+    );
+    assert_eq!(one["refused"], serde_json::json!({ "requests": 1 }));
+    assert_eq!(usage(&daemon)[0]["key_id"], one["key_id"]);
+    let told = place.edge(&format!("status --admin {}", daemon.admin));
+    let told = String::from_utf8(told.stdout).unwrap();
+    let line = told.lines().find(|line| line.contains(&key.id));
+    let line = line.unwrap_or_else(|| panic!("no line of the key: {told}"));
+    assert!(
+        line.contains("alice")
+            && line.ends_with(" of 1 requests a minute left; refused: 1 for requests"),
+        "{line}"
+    );
+    daemon.stop();
+}
+
+#[test]
 fn quotas_follow_the_configuration_and_a_keys_own_the_store() {
     let place = Place::new();
     let key = place.new_key("alice");
