@@ -431,7 +431,10 @@ async fn in_every_phase_the_upstream_sees_it() {
                 at
             };
             let seen = soon(&what, leaves.recv()).await.unwrap();
-            println!("{what}: seen after {:?}", seen.duration_since(at));
+            let ms = seen.duration_since(at).as_secs_f64() * 1000.0;
+            let kind = if is_stream { "sse" } else { "json" };
+            let name = format!("{phase:?}.{kind}.{http:?}.{leave:?}").to_lowercase();
+            println!("figure leaving.{name} {ms:.2} ms");
         }
         let end = if phase == Phase::BeforeHead {
             StreamEnd::ClientLeftBeforeHead
