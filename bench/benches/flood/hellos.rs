@@ -20,7 +20,7 @@ pub(crate) enum Attack {
     /// Whole hellos with a wrong tag, from ordinary sockets that wait for an answer.
     BadTokenSockets,
     /// Whole hellos without a token, from few prefixes: more than the edge lets into its
-    /// legacy lane from each.
+    /// legacy lane from each ([`super::place::LEGACY_RATE`]).
     NoToken,
     /// The same from so many prefixes that no limit of a prefix is reached.
     NoTokenSpread,
@@ -135,7 +135,7 @@ fn noise(count: usize) -> Vec<u8> {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         (state >> 56) as u8
     };
-    let bytes: Vec<u8> = std::iter::repeat_with(next).take(count).collect();
-    assert!(!(20..=24).contains(&bytes[0]), "it begins like a record");
+    let mut bytes: Vec<u8> = std::iter::repeat_with(next).take(count).collect();
+    bytes[0] |= 0x80;
     bytes
 }

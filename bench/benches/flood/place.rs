@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const AUDIENCE: &str = "flood";
+/// Connections without a token that the edge takes from one prefix (/24), a second and at once:
+/// few, as one who expects tokens sets it. By default it is 500 and 1,000.
+pub(crate) const LEGACY_RATE: u32 = 50;
 
 /// The directory, and what the key in it gives.
 pub(crate) struct Place {
@@ -57,6 +60,7 @@ impl Place {
              [tls]\ncertificate = \"cert.pem\"\nprivate_key = \"key.pem\"\n\
              [keys]\nstore = \"keys.journal\"\naudience = \"{AUDIENCE}\"\n\
              [kernel]\nattach = \"{attach}\"\ninterfaces = [\"{ATTACKED}\", \"{HONEST}\"]\n\
+             [legacy]\nconnections_per_second = {LEGACY_RATE}\nburst = {LEGACY_RATE}\n\
              [upstream]\nurl = \"http://{upstream}\"\n\
              [admin]\naddress = \"127.0.0.1:0\"\n\
              [log]\njson = true\n",
