@@ -37,11 +37,10 @@ mod upstream;
 #[path = "edge/workload.rs"]
 mod workload;
 
-use bench::peers::Speaks;
 use record::Record;
 use std::process::ExitCode;
 use subject::{Subject, World};
-use workload::{Sizes, WORKLOADS, Workload};
+use workload::{WORKLOADS, Workload};
 
 /// Ours first; those that it is held against last.
 const SUBJECTS: [&str; 12] = [
@@ -130,7 +129,8 @@ fn start(world: &World, effort: Effort) -> Vec<Subject> {
     subjects
 }
 
-/// All rounds of a workload.
+/// All rounds of a workload. Who fails one is named and left out of the rest of it: those of nine
+/// others would be lost with it. Ours failing is a failure of the bench.
 fn measure(
     world: &World,
     subjects: &[Subject],
@@ -138,28 +138,41 @@ fn measure(
     effort: Effort,
     record: &mut Record,
 ) {
-    let rounds = match effort {
-        Effort::Test => 1,
-        Effort::Quick => 3,
-        Effort::Full => 9,
-    };
-    let subjects = subjects.iter();
-    let subjects =
-        subjects.filter(|subject| subject.target.speaks == Speaks::Tls || !workload.needs_tls());
-    let subjects: Vec<&Subject> = subjects.collect();
-    // How much of it takes each about a second; the first run is also the warm-up.
-    let sizes: Vec<Sizes> = subjects
-        .iter()
-        .map(|subject| workload.sizes(world, subject, effort))
-        .collect();
+    let mut taking_part = Vec::new();
+    for subject in subjects {
+        if let Some(why) = workload.skips(subject, effort) {
+            println!("{}: {} is left out: {why}", workload.name, subject.name);
+            continue;
+        }
+        // How much of it takes each about a second; this is also the warm-up.
+        if let Some(sizes) = caught(workload, subject, || workload.sizes(world, subject, effort)) {
+            taking_part.push((subject, sizes));
+        }
+    }
+    let rounds = workload.rounds(effort);
     for round in 0..rounds {
         println!("{}: round {} of {rounds}", workload.name, round + 1);
         // Each begins a round in its turn.
-        for number in 0..subjects.len() {
-            let number = (number + round) % subjects.len();
-            let sample = workload.run(world, subjects[number], &sizes[number]);
-            record.add(workload, subjects[number], round, sample);
-        }
+        let number = taking_part.len();
+        taking_part.rotate_left(1.min(number));
+        taking_part.retain(|(subject, sizes)| {
+            let sample = caught(workload, subject, || workload.run(world, subject, sizes));
+            let sample = sample.map(|sample| record.add(workload, subject, round, sample));
+            sample.is_some()
+        });
     }
     record.tell(workload);
+}
+
+/// What `work` gives; or nothing when a claim of it did not hold, which has been printed.
+fn caught<T>(workload: &Workload, subject: &Subject, work: impl FnOnce() -> T) -> Option<T> {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    match outcome {
+        Ok(outcome) => Some(outcome),
+        Err(panic) if subject.name.starts_with("edge") => std::panic::resume_unwind(panic),
+        Err(_) => {
+            println!("{}: {} FAILED, see above", workload.name, subject.name);
+            None
+        }
+    }
 }

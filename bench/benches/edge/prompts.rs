@@ -75,7 +75,7 @@ impl Conversation {
 
     fn body(&self) -> Bytes {
         let Self { messages, .. } = self;
-        format!(r#"{{"model":"bench-0ms","max_tokens":16,"messages":[{messages}]}}"#).into()
+        format!(r#"{{"model":"bench","max_tokens":16,"messages":[{messages}]}}"#).into()
     }
 
     /// The answer as the upstream gave it, and what is asked next.

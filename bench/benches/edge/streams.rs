@@ -4,7 +4,7 @@
 
 use crate::client::Connection;
 use crate::target::Target;
-use crate::upstream::{EVENTS, STAMP, STAMP_DIGITS, now_ns};
+use crate::upstream::{EVENTS, PACE, STAMP, STAMP_DIGITS, now_ns};
 use bench::peers::Speaks;
 use bytes::Bytes;
 use memchr::memmem;
@@ -45,7 +45,7 @@ pub(crate) async fn run(target: &Arc<Target>, streams: usize, interval_ms: u64) 
         connections.push(Connection::open(target, false).await.0);
     }
     let body = Bytes::from(format!(
-        r#"{{"model":"bench-{interval_ms}ms","stream":true,"max_tokens":400,"messages":[{{"role":"user","content":"Tell me."}}]}}"#
+        r#"{{"model":"bench","stream":true,"max_tokens":400,"messages":[{{"role":"user","content":"Speak, {PACE}{interval_ms} ms."}}]}}"#
     ));
     let mut running = Vec::new();
     for number in 0..streams {

@@ -193,7 +193,7 @@ fn admin(log: &Path) -> SocketAddr {
 fn until_it_answers(subject: &Subject, patience: Duration) -> Result<(), String> {
     use std::io::{Read as _, Write as _};
     let target = &subject.target;
-    let body = r#"{"model":"bench-0ms","messages":[{"role":"user","content":"Are you there?"}]}"#;
+    let body = r#"{"model":"bench","messages":[{"role":"user","content":"Are you there?"}]}"#;
     let more: String = (target.headers.iter())
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .collect();

@@ -17,10 +17,10 @@ pub(crate) const STAMP: &[u8] = b"at ";
 /// Decimal digits of that time, nanoseconds.
 pub(crate) const STAMP_DIGITS: usize = 16;
 
-const MESSAGE: &str = r#"{"id":"msg_bench","type":"message","role":"assistant","model":"bench-0ms","content":[{"type":"text","text":"As far as anyone knows."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":6}}"#;
-const COMPLETION: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1800000000,"model":"bench-0ms","choices":[{"index":0,"message":{"role":"assistant","content":"As far as anyone knows."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":6,"total_tokens":18}}"#;
+const MESSAGE: &str = r#"{"id":"msg_bench","type":"message","role":"assistant","model":"bench","content":[{"type":"text","text":"As far as anyone knows."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":6}}"#;
+const COMPLETION: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1800000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"As far as anyone knows."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":6,"total_tokens":18}}"#;
 /// What routers ask for before they send anything; other paths of theirs are told the same.
-const MODELS: &str = r#"{"object":"list","data":[{"id":"bench-0ms","object":"model"},{"id":"bench-5ms","object":"model"},{"id":"bench-50ms","object":"model"}]}"#;
+const MODELS: &str = r#"{"object":"list","data":[{"id":"bench","object":"model"}]}"#;
 
 /// Answers on that address until the process is ended.
 pub(crate) fn serve(address: &str) -> ! {
@@ -104,9 +104,11 @@ fn end_of_body(buffer: &[u8], head: usize) -> Option<Option<usize>> {
     Some(Some(head))
 }
 
-/// A request says by its model's name how far apart the events are to be: `bench-20ms`.
+/// A request says in its prompt, which everyone hands on, how far apart the events are to be.
+pub(crate) const PACE: &str = "one word every ";
+
 fn interval(body: &[u8]) -> Duration {
-    let digits = find(body, b"bench-").map_or(&body[..0], |at| &body[at + 6..]);
+    let digits = find(body, PACE.as_bytes()).map_or(&body[..0], |at| &body[at + PACE.len()..]);
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
     Duration::from_millis(digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }

@@ -4,6 +4,7 @@ use crate::Effort;
 use crate::streams::Times;
 use crate::subject::{Subject, World};
 use crate::{connections, h2load, prompts, streams};
+use bench::peers::Speaks;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
@@ -118,7 +119,7 @@ pub(crate) struct Sample {
     pub(crate) inside_us: Option<(f64, f64)>,
 }
 
-const SMALL: &str = r#"{"model":"bench-0ms","max_tokens":16,"messages":[{"role":"user","content":"How far is it to the sea?"}]}"#;
+const SMALL: &str = r#"{"model":"bench","max_tokens":16,"messages":[{"role":"user","content":"How far is it to the sea?"}]}"#;
 
 impl Workload {
     /// So much that a round takes about a second, and not more than makes sense.
@@ -149,7 +150,7 @@ impl Workload {
         let mut size = first;
         let want = match effort {
             Effort::Full => Duration::from_millis(1500),
-            _ => Duration::from_millis(700),
+            _ => Duration::from_millis(400),
         };
         loop {
             let took = self.run(world, subject, &Sizes(size)).took;
@@ -227,9 +228,38 @@ impl Workload {
         }
     }
 
-    /// Whether it says something of one who does not end TLS.
-    pub(crate) fn needs_tls(&self) -> bool {
-        matches!(self.kind, Kind::Connections { .. } | Kind::Idle)
+    /// How often.
+    pub(crate) fn rounds(&self, effort: Effort) -> usize {
+        match (effort, &self.kind) {
+            (Effort::Test, _) => 1,
+            (Effort::Quick, Kind::Streams { .. } | Kind::Idle) => 1,
+            (Effort::Quick, _) => 3,
+            (Effort::Full, Kind::Idle) => 3,
+            (Effort::Full, Kind::Streams { .. }) => 5,
+            (Effort::Full, _) => 9,
+        }
+    }
+
+    /// Why it would say nothing of that one.
+    pub(crate) fn skips(&self, subject: &Subject, effort: Effort) -> Option<&'static str> {
+        let is_slow = ["litellm", "portkey"].contains(&subject.name);
+        match self.kind {
+            Kind::Connections { .. } | Kind::Idle if subject.target.speaks == Speaks::Plain => {
+                Some("it does not end TLS")
+            }
+            Kind::Connections { .. } | Kind::Idle if subject.target.is_chat => {
+                Some("connections are those of `edge`")
+            }
+            Kind::Streams { streams, .. } if streams > 100 && is_slow => {
+                Some("it is far from 20,000 events a second")
+            }
+            Kind::Streams { streams, .. }
+                if streams > 100 && effort == Effort::Quick && subject.target.is_chat =>
+            {
+                Some("ten seconds each are not quick")
+            }
+            _ => None,
+        }
     }
 }
 
