@@ -96,10 +96,10 @@ impl ToLearn {
         known.map_or((None, 0), |(upstream, tokens)| (Some(upstream), tokens))
     }
 
-    /// An upstream has it.
-    pub(super) fn sent(&self) {
+    /// It goes to that upstream.
+    pub(super) fn sent(&self, upstream: UpstreamId) {
         if let Some(told) = &self.turn {
-            told.turn.sent();
+            told.turn.sent(upstream);
         }
     }
 

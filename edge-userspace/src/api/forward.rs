@@ -63,7 +63,7 @@ impl Api {
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
         let sending = Sending::new(settlement, upload.as_deref());
-        learn.sent();
+        learn.sent(picked.id());
         let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();

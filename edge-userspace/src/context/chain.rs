@@ -32,6 +32,8 @@ pub struct Boundary {
 pub struct Chain {
     head: Boundary,
     has_head: bool,
+    /// How many messages at the front are a system prompt and are followed by others.
+    system_messages: u32,
     boundaries: Box<[Boundary]>,
     /// Which messages are the model's, one bit each.
     assistants: Box<[u64]>,
@@ -87,9 +89,17 @@ impl Chain {
             });
             assistants[at as usize / 64] |= u64::from(message.is_assistant) << (at % 64);
         }
+        let system_messages = messages.iter().take_while(|message| message.is_system);
+        let system_messages = system_messages.count().min(boundaries.len());
+        let is_followed = system_messages < boundaries.len();
         Some(Self {
             head,
             has_head: read.has_head(),
+            system_messages: if is_followed {
+                system_messages as u32
+            } else {
+                0
+            },
             is_whole: boundaries.len() as u64 == read.message_count(),
             boundaries: boundaries.into(),
             assistants: assistants.into(),
@@ -112,18 +122,18 @@ impl Chain {
 
     /// The prefixes to look for, longest first: the whole request, unless it ends in a turn of
     /// the model, then what stands before each turn of the model, at most [`MAX_PROBES`]; last
-    /// the beginning, when it has tools or a system prompt.
+    /// the [beginnings](Self::beginnings).
     pub fn probe(&self) -> impl Iterator<Item = &Boundary> {
         let whole = self.whole().filter(|_| !self.ends_in_assistant());
         let before = (1..self.boundaries.len()).rev();
         let before = before.filter(|at| self.is_assistant(*at));
         let before = before.map(|at| &self.boundaries[at - 1]);
-        (whole.into_iter().chain(before).take(MAX_PROBES)).chain(self.beginning())
+        (whole.into_iter().chain(before).take(MAX_PROBES)).chain(self.beginnings())
     }
 
     /// The prefixes under which this request is remembered, longest first: all of it, when all
     /// of it has a canonical form; what stands before the model's turn that it ends in; last
-    /// the beginning, which it shares with others, as in [`Self::probe`].
+    /// the [beginnings](Self::beginnings).
     pub fn stores(&self) -> impl Iterator<Item = &Boundary> {
         let whole = self.whole();
         let before = whole.filter(|_| self.ends_in_assistant());
@@ -131,7 +141,21 @@ impl Chain {
             let at = whole.messages as usize;
             self.boundaries.get(at.checked_sub(2)?)
         });
-        whole.into_iter().chain(before).chain(self.beginning())
+        whole.into_iter().chain(before).chain(self.beginnings())
+    }
+
+    /// What it shares with all who begin alike, longest first: the system prompt, where that is
+    /// messages at the front as in Chat Completions; then [`Self::beginning`].
+    pub fn beginnings(&self) -> impl Iterator<Item = &Boundary> {
+        let last = (self.system_messages as usize).checked_sub(1);
+        let system = last.and_then(|last| self.boundaries.get(last));
+        system.into_iter().chain(self.beginning())
+    }
+
+    /// Messages of the longest beginning; 0 where it has none, or is model, tools and system.
+    #[must_use]
+    pub fn system_messages(&self) -> u32 {
+        self.system_messages
     }
 
     /// Whether the client asks a cache to keep it for an hour: some `cache_control` has the `ttl`

@@ -45,12 +45,16 @@ pub struct Turn {
     contexts: Arc<Contexts>,
     owner: Owner,
     found: Option<(Boundary, Entry)>,
-    /// Under which prefixes it is remembered, three at most, and what each counts.
+    /// Under which prefixes it is remembered, four at most, and what each counts.
     stores: Vec<(Boundary, Option<u32>)>,
+    /// Prefixes of no more messages are beginnings that others share.
+    system_messages: u32,
     is_long: bool,
     head: Fingerprint,
     /// How the last user message begins.
     message: Box<[u8]>,
+    /// Where a beginning that was nowhere is expected.
+    expected: Cell<Option<UpstreamId>>,
     /// Since when its upstream owes an answer.
     sent: Cell<Option<Instant>>,
 }
@@ -136,7 +140,9 @@ impl Contexts {
         });
         self.metrics.context_look_up.observe(now.elapsed());
         self.metrics.contexts.one(match &found {
-            Some((boundary, _)) if boundary.messages > 0 => ContextOutcome::Hit,
+            Some((boundary, _)) if boundary.messages > chain.system_messages() => {
+                ContextOutcome::Hit
+            }
             Some(_) => ContextOutcome::Beginning,
             None => ContextOutcome::Miss,
         });
@@ -145,9 +151,11 @@ impl Contexts {
             owner,
             found,
             stores: chain.stores().map(|boundary| (*boundary, None)).collect(),
+            system_messages: chain.system_messages(),
             is_long: chain.is_long(),
             head: chain.head().fingerprint,
             message: chain.last_user_opening().into(),
+            expected: Cell::new(None),
             sent: Cell::new(None),
         })
     }
@@ -223,9 +231,27 @@ impl Turn {
         }
     }
 
-    /// It is sent to where it was found, or another place.
-    pub fn sent(&self) {
+    /// It is sent to `upstream`. Those who begin alike and come before there is an answer are to
+    /// find that place, not to have the same read in each other one.
+    pub fn sent(&self, upstream: UpstreamId) {
         self.sent.set(Some(Instant::now()));
+        let now_s = self.contexts.now_s();
+        for (boundary, counted) in self.beginnings() {
+            let key = key(self.owner, boundary);
+            let known = self.contexts.slots.peek(&key, now_s);
+            let is_somewhere = known.is_some_and(|entry| entry.upstream != self.contexts.nowhere);
+            let Some(tokens) = counted.filter(|_| !is_somewhere) else {
+                continue;
+            };
+            let entry = Entry {
+                upstream,
+                tokens,
+                exact: boundary.exact,
+                long: self.is_long,
+            };
+            self.contexts.slots.commit(&key, entry, now_s);
+            self.expected.set(Some(upstream));
+        }
     }
 
     /// There is an answer, of whatever kind.
@@ -237,16 +263,33 @@ impl Turn {
     /// What it counts stays known.
     pub fn leave(&self) {
         self.answered();
-        let Some((boundary, entry)) = &self.found else {
-            return;
-        };
-        let entry = Entry {
-            upstream: self.contexts.nowhere,
-            ..*entry
-        };
         let now_s = self.contexts.now_s();
-        let key = key(self.owner, boundary);
-        self.contexts.slots.commit(&key, entry, now_s);
+        let leave = |boundary, entry| {
+            let entry = Entry {
+                upstream: self.contexts.nowhere,
+                ..entry
+            };
+            let key = key(self.owner, boundary);
+            self.contexts.slots.commit(&key, entry, now_s);
+        };
+        if let Some(expected) = self.expected.take() {
+            for (boundary, _) in self.beginnings() {
+                let key = key(self.owner, boundary);
+                let known = self.contexts.slots.peek(&key, now_s);
+                if let Some(entry) = known.filter(|entry| entry.upstream == expected) {
+                    leave(boundary, entry);
+                }
+            }
+        }
+        if let Some((boundary, entry)) = &self.found {
+            leave(boundary, *entry);
+        }
+    }
+
+    /// Of what it is remembered under, what it shares with others.
+    fn beginnings(&self) -> impl Iterator<Item = &(Boundary, Option<u32>)> {
+        let is_shared = |boundary: &Boundary| boundary.messages <= self.system_messages;
+        (self.stores.iter()).filter(move |(boundary, _)| is_shared(boundary))
     }
 
     /// Remembers that the request went to `upstream`.
@@ -258,7 +301,7 @@ impl Turn {
             let known = known.filter(|entry| entry.exact == boundary.exact);
             // What is known already is not counted again; the number stays.
             let tokens = counted.or_else(|| known.map(|entry| entry.tokens));
-            if boundary.messages == 0 {
+            if boundary.messages <= self.system_messages {
                 // A beginning is shared by many conversations: it is written when something of
                 // it is new, and not without its number, which the next new one will have.
                 let long = known.is_some_and(|entry| entry.long);

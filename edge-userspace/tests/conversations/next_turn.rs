@@ -1,6 +1,6 @@
 //! What a turn finds of the turn before it.
 
-use crate::edge::{Edge, assistant, marked, request, text, user, with};
+use crate::edge::{Edge, OWNER, assistant, marked, request, text, user, with};
 use edge_userspace::prompt::Shape;
 use serde_json::{Value, json};
 
@@ -340,7 +340,8 @@ fn chat_completions_meet_as_well() {
     let met = |after: &Value| edge.met(Shape::Chat, &before, after);
     assert_eq!(met(&after(again)), Some((4, true)));
     for other in [r#"{"city":"Bonn","days":2}"#, r#"{"city":"Bern"}"#, "{", ""] {
-        assert_eq!(met(&after(call(other))), None, "{other}");
+        // The system prompt and the question are the same; only the former is shared.
+        assert_eq!(met(&after(call(other))), Some((1, false)), "{other}");
     }
     // No JSON is equal to itself.
     let broken = request(vec![user("Weather?"), call("{\"city"), result.clone()]);
@@ -352,4 +353,39 @@ fn chat_completions_meet_as_well() {
         user("Again"),
     ]);
     assert_eq!(edge.met(Shape::Chat, &broken, &on), Some((3, true)));
+}
+
+#[test]
+fn chats_that_begin_alike_share_their_system_prompt() {
+    let edge = Edge::new();
+    let system = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let chat = |messages: Vec<Value>| json!({ "messages": messages, "model": "gpt-4o" });
+    let met =
+        |before: Vec<Value>, after: Vec<Value>| edge.met(Shape::Chat, &chat(before), &chat(after));
+    let developer = system("developer", "You help.");
+    let more = system("system", "In French.");
+    for first in [system("system", "You help."), developer.clone()] {
+        let before = vec![first.clone(), user("Weather?")];
+        let after = vec![first.clone(), user("Time?")];
+        assert_eq!(met(before, after), Some((1, true)), "{first}");
+    }
+    let two = |question: &str| vec![developer.clone(), more.clone(), user(question)];
+    assert_eq!(met(two("Weather?"), two("Time?")), Some((2, true)));
+    // Another prompt, more of it, and one that stands later are others.
+    let other = vec![system("developer", "You do not."), user("Time?")];
+    assert_eq!(met(two("Weather?"), other), None);
+    let shorter = vec![developer.clone(), user("Time?")];
+    assert_eq!(met(two("Weather?"), shorter), None);
+    let later = |question: &str| vec![user("Hello"), more.clone(), user(question)];
+    assert_eq!(met(later("Weather?"), later("Time?")), None);
+    let chain = |messages: Vec<Value>| {
+        let body = chat(messages).to_string();
+        edge.chain(Shape::Chat, OWNER, &body).unwrap()
+    };
+    let named = chain(two("Weather?"));
+    let messages: Vec<_> = named.stores().map(|store| store.messages).collect();
+    assert_eq!((messages, named.system_messages()), (vec![3, 2], 2));
+    // Nothing follows: it is a whole request, which it shares with its like alone.
+    let alone = chain(vec![developer]);
+    assert_eq!((alone.stores().count(), alone.system_messages()), (1, 0));
 }

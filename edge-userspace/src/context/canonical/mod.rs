@@ -70,6 +70,8 @@ pub(super) struct Digests {
 pub(super) struct Message {
     pub(super) digests: Digests,
     pub(super) is_assistant: bool,
+    /// Chat Completions: of the role `system` or `developer`.
+    pub(super) is_system: bool,
     pub(super) fault: Option<Fault>,
 }
 

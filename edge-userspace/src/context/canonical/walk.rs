@@ -133,6 +133,8 @@ impl Canonical {
     fn end_message(&mut self, value: Value, role: Option<Cell>) {
         const ASSISTANT: Cell = Cell::short("assistant");
         const USER: Cell = Cell::short("user");
+        const SYSTEM: Cell = Cell::short("system");
+        const DEVELOPER: Cell = Cell::short("developer");
         let fault = self.tree.fault.take();
         let Some(digests) = Digests::of(value, self.tree.key()) else {
             return;
@@ -143,6 +145,7 @@ impl Canonical {
         self.push_message(Message {
             digests,
             is_assistant: role == Some(ASSISTANT),
+            is_system: role == Some(SYSTEM) || role == Some(DEVELOPER),
             fault,
         });
     }
@@ -156,6 +159,7 @@ impl Canonical {
         self.push_message(Message {
             digests: none,
             is_assistant: false,
+            is_system: false,
             fault: Some(Fault::NotAnObject),
         });
     }
