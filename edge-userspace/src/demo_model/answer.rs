@@ -118,6 +118,12 @@ async fn respond_to(
             message(asked, model, ending, counted).await
         }
         (_, &Method::GET, "/v1/models") => Ok(whole(StatusCode::OK, &models(), counted)),
+        (_, &Method::POST, "/v1/chat/completions/render") => {
+            let ids = json!({ "request_id": "req_demo", "token_ids": tokens::ids(body) });
+            Ok(whole(StatusCode::OK, &ids, counted))
+        }
+        // Routers before inference engines ask it before they send anything.
+        (_, &Method::GET, "/health") => Ok(whole(StatusCode::OK, &json!({}), counted)),
         (_, &Method::POST, "/v1/messages/count_tokens") => {
             let count = tokens::count(body, options.vocabulary.as_ref());
             let count = json!({ "input_tokens": count });

@@ -21,13 +21,15 @@
 //! | `x-demo-error-times: N` | only for the first N requests of the account |
 //! | `x-demo-account: NAME` | books what came of it in that account |
 //!
-//! `GET /demo/stats` tells how many requests it has, and when it last noticed that a client
-//! had left; `GET /demo/ledger` what was made for each account ([`Ledger`]). It counts prompts
-//! and answers by a vocabulary when it is given one ([`Options::vocabulary`]), else one token
-//! for every four bytes of the request's body, begun ones included, and one for every piece
-//! of an answer. With a
-//! simulated KV cache ([`Options::kv_cache_tokens`]) and a rate of reading
-//! ([`Options::prefill_tokens_per_ms`]) a prompt whose beginning it has answers sooner.
+//! `GET /health` says that it is well, and `POST /v1/chat/completions/render` which tokens a
+//! prompt has, as inference engines do for routers before them; these tokens are numbers that
+//! stand for four bytes each. `GET /demo/stats` tells how many requests it has, and when it
+//! last noticed that a client had left; `GET /demo/ledger` what was made for each account
+//! ([`Ledger`]). It counts prompts and answers by a vocabulary when it is given one
+//! ([`Options::vocabulary`]), else one token for every four bytes of the request's body, begun
+//! ones included, and one for every piece of an answer. With a simulated KV cache
+//! ([`Options::kv_cache_tokens`]) and a rate of reading ([`Options::prefill_tokens_per_ms`]) a
+//! prompt whose beginning it has answers sooner.
 
 mod answer;
 mod ask;

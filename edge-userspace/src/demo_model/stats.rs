@@ -18,6 +18,7 @@ struct Cells {
     cancelled: AtomicU64,
     last_cancelled_unix_ns: AtomicU64,
     body_bytes: AtomicU64,
+    prompts: AtomicU64,
     prompt_tokens: AtomicU64,
     cached_tokens: AtomicU64,
     ledger: Ledger,
@@ -38,7 +39,9 @@ pub struct Figures {
     pub last_cancelled_unix_ns: u64,
     /// Bytes of answers handed to connections.
     pub body_bytes: u64,
-    /// Tokens of all prompts.
+    /// Prompts that it has read.
+    pub prompts: u64,
+    /// Tokens of all of them.
     pub prompt_tokens: u64,
     /// Those of them that were in its simulated cache.
     pub cached_tokens: u64,
@@ -67,6 +70,7 @@ impl Stats {
             cancelled: read(&self.0.cancelled),
             last_cancelled_unix_ns: read(&self.0.last_cancelled_unix_ns),
             body_bytes: read(&self.0.body_bytes),
+            prompts: read(&self.0.prompts),
             prompt_tokens: read(&self.0.prompt_tokens),
             cached_tokens: read(&self.0.cached_tokens),
         }
@@ -124,6 +128,7 @@ impl Request {
     pub(super) fn read(&mut self, tokens: u64, cached: u64) {
         self.input_tokens = tokens;
         let cells = &self.stats.0;
+        cells.prompts.fetch_add(1, Ordering::AcqRel);
         cells.prompt_tokens.fetch_add(tokens, Ordering::AcqRel);
         cells.cached_tokens.fetch_add(cached, Ordering::AcqRel);
     }

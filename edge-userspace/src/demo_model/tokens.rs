@@ -23,6 +23,26 @@ pub(super) fn count(body: &[u8], vocabulary: Option<&Vocabulary>) -> u64 {
     texts + 4 * messages.len() as u64 + 3
 }
 
+/// Numbers that stand for the tokens of the messages, one for every four bytes of each one's
+/// role and content: where prompts begin alike, so do these.
+pub(super) fn ids(body: &[u8]) -> Vec<u32> {
+    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+    let messages = asked["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    let texts = messages
+        .iter()
+        .map(|message| format!("{}{}", message["role"], message["content"]));
+    let id = |bytes: &[u8]| {
+        let number = bytes
+            .iter()
+            .fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+        // As large as vocabularies are.
+        number.wrapping_mul(0x9e37_79b1) >> 15
+    };
+    texts
+        .flat_map(|text| text.as_bytes().chunks(4).map(id).collect::<Vec<_>>())
+        .collect()
+}
+
 /// The tokens of one message, as [`count`] counts them; without a vocabulary one for every
 /// four bytes of its JSON.
 pub(super) fn message(message: &Value, vocabulary: Option<&Vocabulary>) -> u64 {
@@ -45,6 +65,20 @@ fn content_tokens(content: &Value, counter: &mut Counter) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longer_conversations_ids_begin_with_those_of_a_shorter_one() {
+        let of = |messages: &str| ids(format!(r#"{{"messages":[{messages}]}}"#).as_bytes());
+        let first = r#"{"role":"user","content":"what of it?"}"#;
+        let short = of(first);
+        let long = of(&format!(
+            r#"{first},{{"role":"assistant","content":"much"}}"#
+        ));
+        assert_eq!(short.len(), (6 + 13_usize).div_ceil(4));
+        assert!(long.len() > short.len() && long.starts_with(&short));
+        assert_ne!(short, of(r#"{"role":"user","content":"what of them?"}"#));
+        assert_eq!(ids(b"no JSON"), [0; 0]);
+    }
 
     #[test]
     fn counts_texts_or_bytes() {
