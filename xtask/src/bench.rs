@@ -15,9 +15,9 @@ struct About {
 const BENCHES: &[About] = &[
     About {
         name: "affinity",
-        measures: "first-token times of conversations through the edge, with two upstreams that simulate a KV cache",
-        takes: "three minutes; --quick: one",
-        needs: "nothing",
+        measures: "conversations before upstreams that simulate a KV cache: the edge with and without memory, and beside cache-aware routers",
+        takes: "twenty minutes; --quick: five",
+        needs: "two CPUs; cargo xtask setup --peers for the routers; what is not there is skipped by name",
     },
     About {
         name: "edge",

@@ -13,8 +13,9 @@ use std::net::{SocketAddr, TcpStream};
 pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
-    /// For an edge before those upstreams.
-    pub(crate) fn new(upstreams: &[SocketAddr], remembers: bool) -> Self {
+    /// For an edge before those upstreams, of which it believes that each reads so many tokens
+    /// in a millisecond.
+    pub(crate) fn new(upstreams: &[SocketAddr], remembers: bool, tokens_per_ms: u64) -> Self {
         let place = Self(tempfile::tempdir().expect("a directory"));
         let write = |name: &str, text: &str| {
             fs::write(place.0.path().join(name), text).expect("room on the disk");
@@ -35,7 +36,7 @@ impl Place {
                 format!(
                     "[[upstreams]]\nname = \"u{number}\"\nurl = \"http://{address}\"\n\
                      prefill_tokens_per_second = {}\n",
-                    super::TOKENS_PER_MS * 1000
+                    tokens_per_ms * 1000
                 )
             })
             .collect();
@@ -85,6 +86,11 @@ impl Daemon {
             address: daemon.address("listen"),
             daemon,
         }
+    }
+
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.daemon.id()
     }
 
     /// How many there are of a histogram of seconds, and their sum.

@@ -18,6 +18,9 @@ use random::Random;
 /// How long a trace is, milliseconds.
 const DURATION_MS: u64 = 2 * 3600 * 1000;
 
+/// Between conversations of the tenant of [`Trace::fleet`] that asks as often as all others.
+const FAVOURITE_GAP_MS: f64 = 3_700.0;
+
 /// Requests in the order of their time, and the tree of their prefixes.
 pub struct Trace {
     /// In order.
@@ -96,6 +99,32 @@ impl Trace {
         world.run(&mut random, DURATION_MS)
     }
 
+    /// Ten minutes of twenty tenants: plug-ins, chats and agents. `has_favourite`: a
+    /// twenty-first, whose chats all begin alike, asks as often as all of them, who ask half
+    /// as often.
+    #[must_use]
+    pub fn fleet(has_favourite: bool) -> Self {
+        let mut random = Random::new(0x666c_6565);
+        let mut world = World::default();
+        let slower = if has_favourite { 2.0 } else { 1.0 };
+        let kinds = [
+            (Kind::Plugin, 8, 12_000.0),
+            (Kind::Chat, 8, 40_000.0),
+            (Kind::Agent, 4, 150_000.0),
+        ];
+        let mut tenant = 0;
+        for (kind, tenants, gap_ms) in kinds {
+            for _ in 0..tenants {
+                world.source(&mut random, tenant, kind, gap_ms * slower);
+                tenant += 1;
+            }
+        }
+        if has_favourite {
+            world.source(&mut random, tenant, Kind::Chat, FAVOURITE_GAP_MS);
+        }
+        world.run(&mut random, 600 * 1000)
+    }
+
     /// How many prefixes there are; they are numbered from 0.
     #[must_use]
     pub fn prefixes(&self) -> usize {
@@ -118,7 +147,9 @@ impl Trace {
         head
     }
 
-    fn parent(&self, prefix: u32) -> Option<u32> {
+    /// The prefix that is a message pair shorter; none of a head.
+    #[must_use]
+    pub fn parent(&self, prefix: u32) -> Option<u32> {
         let parent = self.parents[prefix as usize];
         (parent != NONE).then_some(parent)
     }

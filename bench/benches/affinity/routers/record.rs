@@ -1,0 +1,86 @@
+//! Writes the runs down, one a line, and draws them.
+
+use super::router::Router;
+use super::{Measured, Scenario, middle};
+use bench::plot;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// To `bench/record/affinity.csv`, in place of what was there.
+pub(crate) fn write(measured: &[Measured], versions: &[String]) {
+    let load = bench::daemon::load_average();
+    let mut text = format!("# {}; load average {load}\n", versions.join(", "));
+    text += "scenario,router,round,requests,failed,hit_pct,first_event_p50_ms,\
+             first_event_p99_ms,spread,read_spread,cpu_us_per_request\n";
+    for run in measured {
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{:.2},{:.2},{:.2},{:.3},{:.3},{:.1}",
+            run.scenario.name(),
+            run.router.name(),
+            run.round,
+            run.requests,
+            run.failed,
+            run.hit_pct,
+            run.p50_ms,
+            run.p99_ms,
+            run.spread,
+            run.read_spread,
+            run.cpu_us
+        );
+    }
+    let path = folder().join("affinity.csv");
+    std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    println!("wrote {}", path.display());
+}
+
+/// A file, its title, a unit and what is drawn.
+type Plot = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Measured) -> f64,
+);
+
+/// A plot each of what was cached, of the slowest first events and of processor time.
+pub(crate) fn plot(routers: &[Router], measured: &[Measured]) {
+    let plots: [Plot; 3] = [
+        (
+            "affinity_hit_pct.svg",
+            "Tokens of prompts that were cached",
+            "%",
+            |run| run.hit_pct,
+        ),
+        (
+            "affinity_first_event_p99_ms.svg",
+            "First event, 99th percentile",
+            "ms",
+            |run| run.p99_ms,
+        ),
+        (
+            "affinity_cpu_us.svg",
+            "Processor time of the router for a request",
+            "us",
+            |run| run.cpu_us,
+        ),
+    ];
+    let scenarios = Scenario::ALL.map(Scenario::name);
+    for (file, title, unit, value) in plots {
+        let bars: Vec<plot::Bars> = (routers.iter())
+            .map(|router| {
+                let of = |scenario| middle(measured, scenario, *router, value);
+                (router.name().to_owned(), Scenario::ALL.map(of).to_vec())
+            })
+            .collect();
+        let path = folder().join(file);
+        plot::bars(&path, title, unit, &scenarios, &bars).expect("a plot");
+        println!("wrote {}", path.display());
+    }
+}
+
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+    std::fs::create_dir_all(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    folder
+}
