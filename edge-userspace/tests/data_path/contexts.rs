@@ -222,6 +222,33 @@ async fn a_common_beginning_keeps_its_number_wherever_conversations_go() {
 }
 
 #[tokio::test]
+async fn who_begins_alike_goes_where_it_is_being_read() {
+    let (world, other) = two_models();
+    let (mut first, mut second) = (world.alice().await, world.alice().await);
+    let ask = |number| {
+        let mut conversation = Conversation::new(number);
+        conversation.system = true;
+        Ask::message(ALICE).body(conversation.body("claude-demo"))
+    };
+    let slow = first.ask(ask(0).with("x-demo-first-token-ms", "60000"));
+    let both = [&world.model, &other];
+    let prompts = || both.map(|model| model.stats().figures().prompts);
+    let others = async {
+        until("the first is being read", || prompts().contains(&1)).await;
+        for number in 1..5 {
+            let answer = second.ask(ask(number)).await.unwrap();
+            assert!(cached(&answer) > A_MESSAGE, "{number}");
+        }
+    };
+    tokio::select! {
+        _ = slow => panic!("it is not answered"),
+        () = others => {}
+    }
+    // Without that they go where less is under way, which is the other one.
+    assert!([[5, 0], [0, 5]].contains(&prompts()), "{:?}", prompts());
+}
+
+#[tokio::test]
 async fn nothing_is_known_to_another_key_or_in_another_context() {
     let (world, _other) = two_models();
     let mut alice = world.alice().await;
