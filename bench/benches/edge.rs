@@ -89,6 +89,7 @@ fn main() -> ExitCode {
         (true, false) => Effort::Full,
     };
     println!("load average {}", bench::daemon::load_average());
+    quieten();
     bench::process::pin_to(subject::CLIENTS_CPU);
     let world = World::new();
     let subjects = start(&world, effort);
@@ -100,6 +101,21 @@ fn main() -> ExitCode {
     }
     record.end(effort == Effort::Full);
     ExitCode::SUCCESS
+}
+
+/// A claim that fails for each of a thousand streams is printed once.
+fn quieten() {
+    let printed = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string);
+        let Ok(mut printed) = printed.lock() else {
+            return;
+        };
+        if printed.insert(place) {
+            usual(panic);
+        }
+    }));
 }
 
 /// Whether a name is among those of a variable; all are, when it is not set.

@@ -19,6 +19,12 @@ pub(crate) struct Outcome {
     pub(crate) body_bytes: u64,
 }
 
+/// Whether there is one.
+pub(crate) fn is_here() -> bool {
+    let output = Command::new("h2load").arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// Sends the body in that file so often, and asserts that each request got its 200.
 pub(crate) fn run(target: &Target, body: &Path, requests: usize) -> Outcome {
     let processes = match target.speaks {

@@ -34,7 +34,7 @@ const VALUES: [&str; 13] = [
     "transit_p99_us",
     "gap_p50_us",
     "gap_p99_us",
-    "gap_over_20ms",
+    "stalls",
     "idle_bytes",
     "counting_p50_us",
     "look_up_p50_us",
@@ -58,7 +58,6 @@ impl Record {
         values.insert("rate_per_s", units / of.took.as_secs_f64());
         values.insert("resident_kib", of.resident_bytes as f64 / 1024.0);
         if let Some(times) = of.times {
-            let over = times.gaps.iter().filter(|gap| **gap > 20_000.0).count();
             let mut add = |p50, p99, samples: Vec<f64>| {
                 values.insert(p50, percentile(&samples, 50.0));
                 values.insert(p99, percentile(&samples, 99.0));
@@ -66,7 +65,7 @@ impl Record {
             add("first_p50_us", "first_p99_us", times.first);
             add("transit_p50_us", "transit_p99_us", times.transit);
             add("gap_p50_us", "gap_p99_us", times.gaps);
-            values.insert("gap_over_20ms", over as f64);
+            values.insert("stalls", times.stalls as f64);
         }
         if let Some(bytes) = of.idle_bytes {
             values.insert("idle_bytes", bytes);
@@ -118,14 +117,14 @@ impl Record {
             if value("first_p50_us").is_finite() {
                 let _ = write!(
                     line,
-                    "  first {:.0}, {:.0} us; transit {:.0}, {:.0} us; gap {:.0}, {:.0} us, {} over 20 ms",
+                    "  first {:.0}, {:.0} us; transit {:.0}, {:.0} us; gap {:.0}, {:.0} us, {} stalls",
                     value("first_p50_us"),
                     value("first_p99_us"),
                     value("transit_p50_us"),
                     value("transit_p99_us"),
                     value("gap_p50_us"),
                     value("gap_p99_us"),
-                    value("gap_over_20ms")
+                    value("stalls")
                 );
             }
             if value("idle_bytes").is_finite() {

@@ -22,6 +22,8 @@ pub(crate) struct Times {
     pub(crate) transit: Vec<f64>,
     /// Between two events that tell.
     pub(crate) gaps: Vec<f64>,
+    /// Gaps that were 20 ms longer than asked for, or more.
+    pub(crate) stalls: usize,
 }
 
 impl Times {
@@ -73,6 +75,8 @@ pub(crate) async fn run(target: &Arc<Target>, streams: usize, interval_ms: u64) 
         times.add(stream.await.expect("a stream"));
     }
     drop(connections);
+    let stall = interval_ms as f64 * 1e3 + 20_000.0;
+    times.stalls = times.gaps.iter().filter(|gap| **gap >= stall).count();
     times
 }
 

@@ -53,10 +53,10 @@ pub(crate) fn render(
         let _ = writeln!(
             text,
             "\n`{workload}`, microseconds, p50 and p99: from the request to the first event, from \
-             the upstream's write of an event to the client's read, between two events; gaps of \
-             more than 20 ms beyond what was asked for show stalls:\n\n\
-             | | first p50 | p99 | transit p50 | p99 | gap p50 | p99 |\n\
-             |---|---|---|---|---|---|---|"
+             the upstream's write of an event to the client's read, between two events; and gaps of \
+             a round that were 20 ms longer than asked for, or more:\n\n\
+             | | first p50 | p99 | transit p50 | p99 | gap p50 | p99 | stalls |\n\
+             |---|---|---|---|---|---|---|---|"
         );
         for (subject, _) in subjects {
             let names = [
@@ -66,6 +66,7 @@ pub(crate) fn render(
                 "transit_p99_us",
                 "gap_p50_us",
                 "gap_p99_us",
+                "stalls",
             ];
             let cells = names.map(|name| of(workload, subject, name));
             row(&mut text, subject, &cells);

@@ -244,6 +244,9 @@ impl Workload {
     pub(crate) fn skips(&self, subject: &Subject, effort: Effort) -> Option<&'static str> {
         let is_slow = ["litellm", "portkey"].contains(&subject.name);
         match self.kind {
+            Kind::Small if !h2load::is_here() => {
+                Some("h2load is not here; `cargo xtask setup --peers` installs it")
+            }
             Kind::Connections { .. } | Kind::Idle if subject.target.speaks == Speaks::Plain => {
                 Some("it does not end TLS")
             }
