@@ -28,7 +28,7 @@ const BENCHES: &[About] = &[
     About {
         name: "flood",
         measures: "what a flood costs the edge, nginx, HAProxy and Envoy, and how honest clients fare meanwhile",
-        takes: "half an hour; --quick: three minutes",
+        takes: "some forty minutes; --quick: three",
         needs: "root, two CPUs; cargo xtask setup --peers for the others: what is not there is skipped by name",
     },
     About {
