@@ -9,7 +9,9 @@
 //! and looks at none. Both take HTTP/1.1 without TLS, since nothing in them could end it.
 //!
 //! What cannot be had is named and left out. `--quick`: fewer and shorter rounds.
-//! `EDGE_BENCH_WORKLOADS` and `EDGE_BENCH_SUBJECTS`, names with commas between, choose some;
+//! A full run writes `bench/record/edge.csv`, a plot, and the tables of `docs/benchmarks.md`.
+//! `EDGE_BENCH_WORKLOADS` and `EDGE_BENCH_SUBJECTS`, names with commas between, choose some, and
+//! nothing is written;
 //! `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one.
 
 #[path = "edge/client.rs"]
@@ -99,7 +101,10 @@ fn main() -> ExitCode {
             measure(&world, &subjects, workload, effort, &mut record);
         }
     }
-    record.end(effort == Effort::Full);
+    let is_all = ["EDGE_BENCH_WORKLOADS", "EDGE_BENCH_SUBJECTS"]
+        .iter()
+        .all(|variable| std::env::var_os(variable).is_none());
+    record.end(effort == Effort::Full && is_all);
     ExitCode::SUCCESS
 }
 

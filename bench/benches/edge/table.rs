@@ -113,12 +113,16 @@ fn head(rounds: usize) -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name"));
     let model = model.map_or("", |line| line.trim_start_matches([' ', '\t', ':']));
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!(
-        "{}, commit {}, Linux {}, {model}, load average {}; {rounds} interleaved rounds, medians.\n",
+        "{}, commit {}, Linux {}, {model}, {} CPUs, load average {} in the end; up to {rounds} \
+         interleaved rounds, medians.\n\n\
+         ![CPU time of each server for the same work](../bench/record/edge-cpu.svg)\n",
         said("date", &["--utc", "+%Y-%m-%d"]),
         said("git", &["rev-parse", "--short", "HEAD"]),
         said("uname", &["-r"]),
-        bench::daemon::load_average()
+        said("nproc", &["--all"]),
+        load.split(' ').next().unwrap_or_default()
     )
 }
 
