@@ -19,8 +19,11 @@ use http::{Response, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::json;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// So much that is kept of a body's messages is not counted against the room.
@@ -171,8 +174,8 @@ impl Api {
         decoding.grow(reading)?;
         let mut names_bytes = 0;
         loop {
-            let frame = tokio::time::timeout(CLIENT_SILENCE, body.frame()).await;
-            let frame = frame.map_err(|_| Refused::Body(Fault::ClientSilent))?;
+            let frame = soon(body.frame(), CLIENT_SILENCE).await;
+            let frame = frame.ok_or(Refused::Body(Fault::ClientSilent))?;
             let piece = match frame {
                 None => break,
                 Some(Ok(frame)) => match frame.into_data() {
@@ -243,6 +246,18 @@ impl Api {
         };
         self.metrics.prompt_refusals.one(reason);
         error
+    }
+}
+
+/// What comes of `work`, if it comes within `limit`. A timer is made when there is something to
+/// wait for: most bodies are there when they are asked for.
+async fn soon<T>(work: impl Future<Output = T> + Unpin, limit: Duration) -> Option<T> {
+    let mut work = work;
+    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx)));
+    match at_once.await {
+        Poll::Ready(done) => Some(done),
+        // In a box: it is rare and large.
+        Poll::Pending => Box::pin(tokio::time::timeout(limit, work)).await.ok(),
     }
 }
 

@@ -67,7 +67,8 @@ impl Api {
         let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
         let answered = answered.await;
         waiting.over();
-        id.wait(begun.elapsed());
+        let waited = begun.elapsed();
+        id.wait(waited);
         let answered = answered.map_err(ended)?;
         let (head, answer) = match answered {
             Ok(answered) => answered.into_parts(),
@@ -80,7 +81,7 @@ impl Api {
             }
         };
         let settlement = sending.answered(head.status);
-        self.metrics.first_byte.observe(begun.elapsed());
+        self.metrics.first_byte.observe(waited);
         Ok(self.relay(head, answer, stream, id, learn, settlement))
     }
 

@@ -14,6 +14,10 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(header::CONNECTION) {
         strip_named(headers);
     }
+    // Hardly any message has one of these: one look at all names is cheaper than looking each up.
+    if !headers.keys().any(|name| is_of_one_hop(name.as_str())) {
+        return;
+    }
     for name in [
         KEEP_ALIVE,
         PROXY_CONNECTION,
@@ -26,6 +30,20 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     ] {
         headers.remove(name);
     }
+}
+
+fn is_of_one_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
 }
 
 fn strip_named(headers: &mut HeaderMap) {
@@ -76,6 +94,25 @@ mod tests {
             left,
             ["anthropic-ratelimit-requests-remaining", "content-type"]
         );
+    }
+
+    #[test]
+    fn each_of_them_goes_by_itself_too() {
+        for name in [
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "proxy-authenticate",
+            "proxy-authorization",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+        ] {
+            let mut headers = map(&[(name, "x"), ("content-type", "a")]);
+            strip_hop_by_hop(&mut headers);
+            assert_eq!(headers.len(), 1, "{name}");
+        }
     }
 
     #[test]

@@ -125,23 +125,31 @@ impl<B: Sendable> Sending<B> {
         while self.left_bytes() < AHEAD_BYTES
             && let Some(body) = &mut self.body
         {
-            match Pin::new(body).poll_frame(cx) {
+            match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(frame))) => {
+                    let is_last = body.is_end_stream();
                     if let Ok(data) = frame.into_data() {
                         self.push(data)?;
                     }
-                }
-                Poll::Ready(Some(Err(_))) => return Err(Broken::Body),
-                Poll::Ready(None) => {
-                    self.body = None;
-                    match self.framing {
-                        Framing::Length(0) => {}
-                        Framing::Length(_) => return Err(Broken::Body),
-                        Framing::Chunked => self.copy(b"0\r\n\r\n"),
+                    if is_last {
+                        self.end()?;
                     }
                 }
+                Poll::Ready(Some(Err(_))) => return Err(Broken::Body),
+                Poll::Ready(None) => self.end()?,
             }
+        }
+        Ok(())
+    }
+
+    /// All of the body has been taken.
+    fn end(&mut self) -> Result<(), Broken> {
+        self.body = None;
+        match self.framing {
+            Framing::Length(0) => {}
+            Framing::Length(_) => return Err(Broken::Body),
+            Framing::Chunked => self.copy(b"0\r\n\r\n"),
         }
         Ok(())
     }
