@@ -104,6 +104,16 @@ pub(super) enum Io {
     Tls(Box<TlsStream<Socket>>),
 }
 
+impl Io {
+    /// Whether TLS holds nothing that has come and has not been read from here. Without this a
+    /// second response in one record with the first would be the next request's.
+    pub(super) fn is_empty(&mut self) -> bool {
+        let Self::Tls(tls) = self else { return true };
+        let state = tls.get_mut().1.process_new_packets();
+        state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
+    }
+}
+
 /// A TCP socket that the pool can look at below the stream.
 #[derive(Clone)]
 pub(super) struct Socket(Rc<RefCell<TcpStream>>);

@@ -96,8 +96,11 @@ impl<B: Sendable> Live<B> {
     }
 
     /// Whether the connection can take another request.
-    fn can_go_on(&self) -> bool {
-        self.sending.is_done() && self.unwritten.is_none() && self.receiving.can_go_on()
+    fn can_go_on(&mut self) -> bool {
+        self.sending.is_done()
+            && self.unwritten.is_none()
+            && self.receiving.can_go_on()
+            && self.io.is_empty()
     }
 }
 

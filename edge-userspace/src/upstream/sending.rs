@@ -175,6 +175,11 @@ impl<B: Sendable> Sending<B> {
 
     fn put(&mut self, data: Bytes) {
         if data.len() <= COPIED_BYTES && self.pieces.is_empty() {
+            // A slow upstream may never take all of it at once, and what it took goes first.
+            if self.written >= COPIED_BYTES {
+                self.first.drain(..self.written);
+                self.written = 0;
+            }
             self.first.extend_from_slice(&data);
         } else {
             self.piece_bytes += data.len();
@@ -242,5 +247,25 @@ fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap
         out.extend_from_slice(b": ");
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::RequestBody;
+
+    #[test]
+    fn small_pieces_to_a_slow_upstream_take_no_more_room_than_is_left_of_them() {
+        let mut sending = Sending::<RequestBody>::new();
+        sending.put(Bytes::from_static(&[0; 3000]));
+        for n in 0..100_000_u32 {
+            sending.put(Bytes::copy_from_slice(&n.to_be_bytes().repeat(250)));
+            sending.advance(1000);
+            assert_eq!(sending.left_bytes(), 3000);
+            assert!(sending.first.capacity() < AHEAD_BYTES);
+        }
+        let last = 99_999_u32.to_be_bytes().repeat(250);
+        assert!(sending.first.ends_with(&last));
     }
 }

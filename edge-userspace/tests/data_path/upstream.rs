@@ -424,3 +424,63 @@ async fn old_idle_connections_are_not_kept() {
     let answer = soon("the answer", client.ask(Ask::message(ALICE))).await;
     assert_eq!(answer.unwrap().status, 200);
 }
+
+/// What comes behind a response is never the next request's, also where TLS has it already.
+#[tokio::test]
+async fn a_second_response_within_the_record_of_the_first_is_nobodys() {
+    let (socket, address) = {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
+    };
+    let world = World::with(Wishes {
+        model_tls: true,
+        upstream: Some(address),
+        ..Wishes::default()
+    });
+    let acceptor = acceptor(&world);
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = socket.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut tls = acceptor.accept(tcp).await.unwrap();
+                let mut some = [0; 16 * 1024];
+                while tls.read(&mut some).await.is_ok_and(|count| count > 0) {
+                    // Two reads of the edge's to the byte, then what nobody asked for.
+                    let head = "HTTP/1.1 200 OK\r\ncontent-length: ";
+                    let body = 16 * 1024 - head.len() - 5 - 4;
+                    let first = format!("{head}{body}\r\n\r\n{}", "a".repeat(body));
+                    let (begin, rest) = first.split_at(8 * 1024);
+                    let rest = format!("{rest}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret");
+                    tls.write_all(begin.as_bytes()).await.unwrap();
+                    tls.flush().await.unwrap();
+                    tls.write_all(rest.as_bytes()).await.unwrap();
+                    tls.flush().await.unwrap();
+                }
+            });
+        }
+    });
+    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+    for _ in 0..3 {
+        let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+        assert!(answer.body.iter().all(|byte| *byte == b'a'));
+    }
+    let connections = &world.metrics.upstream_connections;
+    assert_eq!(connections.get(UpstreamConnection::Reused), 0);
+}
+
+fn acceptor(world: &World) -> tokio_rustls::TlsAcceptor {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let certificate = CertificateDer::from_pem_file(world.files.path("cert.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(world.files.path("key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    tokio_rustls::TlsAcceptor::from(Arc::new(config))
+}
