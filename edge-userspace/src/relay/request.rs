@@ -81,10 +81,10 @@ impl RequestBody {
 }
 
 impl Live {
-    /// Nothing more comes of it.
+    /// Nothing more comes of it, and nothing is missing: a fault is still to be told.
     fn is_over(&self) -> bool {
         let more = (self.incoming.as_ref()).is_some_and(|incoming| !incoming.is_end_stream());
-        self.ahead.is_empty() && !more
+        self.ahead.is_empty() && !more && self.upload.fault().is_none()
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failed>>> {
@@ -183,5 +183,31 @@ impl Body for RequestBody {
         }
         hint.set_lower(coming.lower().saturating_add(ahead));
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_with_a_fault_has_not_come_to_its_end() {
+        let upload = Rc::new(Upload::default());
+        let live = Live {
+            incoming: None,
+            upload: Rc::clone(&upload),
+            allowed_bytes: 0,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            _held: None,
+        };
+        let mut body = RequestBody(Some(Box::new(live)));
+        assert!(body.is_end_stream());
+        upload.fail(Fault::TooLarge);
+        assert!(!body.is_end_stream());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let next = Pin::new(&mut body).poll_frame(&mut cx);
+        assert!(matches!(next, Poll::Ready(Some(Err(_)))));
+        assert!(!upload.has_passed());
     }
 }

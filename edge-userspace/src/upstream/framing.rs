@@ -5,7 +5,7 @@
 use super::Broken;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::header::{self, HeaderMap};
-use http::{Method, StatusCode, Version};
+use http::{Method, Response, StatusCode, Version};
 
 /// Longest line that says a chunk's size, with its extensions; longest trailer line.
 const MAX_LINE_BYTES: usize = 4096;
@@ -46,16 +46,17 @@ enum At {
 
 impl Framing {
     /// Of the response to a request of that method.
-    pub(super) fn of(
-        method: &Method,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Result<Self, Broken> {
+    pub(super) fn of(method: &Method, response: &Response<()>) -> Result<Self, Broken> {
+        let (status, headers) = (response.status(), response.headers());
         let is_without = *method == Method::HEAD
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let length = content_length(headers)?;
         let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
         let framing = match (codings.next(), length) {
+            // Section 6.1: whoever passed it on may not have known what it means.
+            (Some(_), _) if response.version() < Version::HTTP_11 => {
+                return Err(Broken::NoHttp("it has chunks, by HTTP/1.0"));
+            }
             (Some(coding), None) if codings.next().is_none() && is_chunked(coding.as_bytes()) => {
                 Self::Chunked(Chunked::default())
             }
@@ -250,7 +251,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn framing(lines: &[(&'static str, &'static str)]) -> Result<Framing, Broken> {
-        let headers: HeaderMap = (lines.iter())
+        let mut response = Response::new(());
+        *response.headers_mut() = (lines.iter())
             .map(|(name, value)| {
                 (
                     HeaderName::from_static(name),
@@ -258,7 +260,7 @@ mod tests {
                 )
             })
             .collect();
-        Framing::of(&Method::POST, StatusCode::OK, &headers)
+        Framing::of(&Method::POST, &response)
     }
 
     #[test]
@@ -297,13 +299,19 @@ mod tests {
         ] {
             assert_eq!(framing(lines).ok(), expected, "{lines:?}");
         }
-        let mut headers = HeaderMap::new();
+        let mut response = Response::new(());
+        let headers = response.headers_mut();
         headers.insert("content-length", HeaderValue::from_static("5"));
         for (method, status) in [(Method::HEAD, 200), (Method::GET, 204), (Method::GET, 304)] {
-            let status = StatusCode::from_u16(status).unwrap();
-            let framing = Framing::of(&method, status, &headers).unwrap();
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            let framing = Framing::of(&method, &response).unwrap();
             assert_eq!(framing, Framing::Length(0));
         }
+        let mut old = Response::new(());
+        *old.version_mut() = Version::HTTP_10;
+        let headers = old.headers_mut();
+        headers.insert("transfer-encoding", HeaderValue::from_static("chunked"));
+        assert!(Framing::of(&Method::POST, &old).is_err());
     }
 
     /// What is taken of a chunked body that comes in pieces of that size, whether it has come to

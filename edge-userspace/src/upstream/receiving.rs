@@ -68,7 +68,7 @@ impl Receiving {
                     continue;
                 };
                 self.head_bytes = 0;
-                self.framing = Framing::of(method, response.status(), response.headers())?;
+                self.framing = Framing::of(method, &response)?;
                 if self
                     .left_bytes()
                     .is_some_and(|left| left > READ_BYTES as u64)
@@ -132,9 +132,11 @@ impl Receiving {
 
     /// Keeps little while nothing comes.
     pub(super) fn rest(&mut self) {
-        if self.read.capacity() > READ_BYTES {
+        // What was read lies before what is left, in the same room.
+        if self.read_bytes > READ_BYTES || self.read.capacity() > READ_BYTES {
             self.read = BytesMut::new();
         }
+        self.read_bytes = READ_BYTES;
     }
 
     /// Reads once. More is asked for while reads come full, so a long body takes few calls and
