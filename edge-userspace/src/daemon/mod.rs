@@ -21,7 +21,7 @@ use crate::kernel::{self, KernelHalf, Loaded};
 use crate::keys::store::follow::Follower;
 use crate::keys::{self, Keyring, watch::Watch};
 use crate::listener::{self, BindError};
-use crate::session::Sessions;
+use crate::session::{Sessions, Stop};
 use crate::telemetry::Metrics;
 use crate::usage::{self, Keep};
 use half::Kernel;
@@ -176,8 +176,8 @@ pub fn run(file: &Path) -> Result<(), Error> {
         "start the thread that keeps what keys have used",
     ))?;
 
-    let shutdown = CancellationToken::new();
-    let mut threads = Threads::start(sockets.serving, &shared, &shutdown)
+    let stop = Stop::new();
+    let mut threads = Threads::start(sockets.serving, &shared, &stop)
         .map_err(Error::system("start a serving thread"))?;
     let phase = Phase::default();
     let view = Arc::new(View {
@@ -243,15 +243,24 @@ pub fn run(file: &Path) -> Result<(), Error> {
         };
         phase.stopping();
         notify(&[NotifyState::Stopping]);
-        shutdown.cancel();
+        stop.drain();
         let drained = tokio::time::timeout(config.listen.drain_timeout + GRACE, threads.all_ended());
-        tokio::select! {
-            drained = drained => match drained {
-                Ok(()) => tracing::info!("all connections have ended"),
-                Err(_) => tracing::warn!("the drain timeout is over; what still runs is cut"),
-            },
-            name = signals.stop(&reload) => {
-                tracing::warn!(signal = name, "a second signal: what still runs is cut");
+        let signal = tokio::select! {
+            drained = drained => {
+                say_ended(drained.is_ok());
+                None
+            }
+            name = signals.stop(&reload) => Some(name),
+        };
+        if let Some(name) = signal {
+            tracing::warn!(signal = name, "a second signal: what still runs is cut");
+            stop.cut();
+            // Clients hear of it, and what they used is settled.
+            tokio::select! {
+                ended = tokio::time::timeout(GRACE, threads.all_ended()) => say_ended(ended.is_ok()),
+                name = signals.stop(&reload) => {
+                    tracing::warn!(signal = name, "a third signal: nothing is waited for");
+                }
             }
         }
         admin_ends.cancel();
@@ -260,9 +269,17 @@ pub fn run(file: &Path) -> Result<(), Error> {
     });
     kernel.detach();
     drop(learnt);
-    // Last: all connections have ended, so all that they used is settled.
+    // Last: connections have ended, so what they used is settled.
     drop(kept);
     outcome
+}
+
+fn say_ended(all: bool) {
+    if all {
+        tracing::info!("all connections have ended");
+    } else {
+        tracing::warn!("connections do not end in their time; they are closed");
+    }
 }
 
 /// The wall clock, Unix time in seconds; 0 before 1970.

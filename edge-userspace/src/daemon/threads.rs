@@ -1,13 +1,13 @@
 //! The serving threads: each with its own runtime and its own listening sockets.
 
 use crate::listener::{self, Shared};
+use crate::session::Stop;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
-use tokio_util::sync::CancellationToken;
 
 /// The threads that serve.
 pub(super) struct Threads {
@@ -16,18 +16,18 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts a thread for each set of sockets. Each ends when `shutdown` says so and its
+    /// Starts a thread for each set of sockets. Each ends when `stop` says so and its
     /// connections have ended.
     pub(super) fn start(
         sockets: Vec<Vec<TcpListener>>,
         shared: &Arc<Shared>,
-        shutdown: &CancellationToken,
+        stop: &Stop,
     ) -> io::Result<Self> {
         // One message a thread, so it is never full.
         let (end, ends) = mpsc::channel(sockets.len().max(1));
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            let (shared, shutdown) = (Arc::clone(shared), shutdown.clone());
+            let (shared, stop) = (Arc::clone(shared), stop.clone());
             // Told when the thread is gone, however it goes.
             let end = End {
                 number,
@@ -37,7 +37,7 @@ impl Threads {
                 .name(format!("serve-{number}"))
                 .spawn(move || {
                     let _end = end;
-                    let serving = listener::serve(sockets, shared, shutdown);
+                    let serving = listener::serve(sockets, shared, stop);
                     LocalSet::new().block_on(&runtime, serving);
                 })?;
         }

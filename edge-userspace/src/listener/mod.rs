@@ -32,7 +32,7 @@ use crate::ja4::Ja4;
 use crate::kernel::agreement::Agreement;
 use crate::keys::{KeyRecord, Keyring};
 use crate::prompt::Prompts;
-use crate::session::{Keeper, Limits, Sessions};
+use crate::session::{Keeper, Limits, Sessions, Stop};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics};
 use crate::upstream::{UpstreamError, Upstreams};
 use crate::usage::Ledger;
@@ -45,7 +45,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long accept pauses when the system has no descriptor or memory for a connection.
@@ -211,13 +210,9 @@ struct Thread {
 }
 
 /// Serves one thread's listening sockets, in the order of `listen.addresses`, until
-/// `shutdown`, then until their connections have ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
+/// `stop`, then until their connections have ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
 /// run inside a [`tokio::task::LocalSet`] of a current_thread runtime.
-pub async fn serve(
-    sockets: Vec<std::net::TcpListener>,
-    shared: Arc<Shared>,
-    shutdown: CancellationToken,
-) {
+pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, stop: Stop) {
     let listeners = sockets.into_iter().map(TcpListener::from_std);
     let listeners: Vec<_> = match listeners.collect() {
         Ok(listeners) => listeners,
@@ -252,7 +247,7 @@ pub async fn serve(
         keeper,
         log: Bounded::new(LOG_LINES_PER_SECOND),
     });
-    let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), shutdown.clone()));
+    let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), stop.clone()));
     let connections = TaskTracker::new();
     let mut accepting = JoinSet::new();
     for (number, listener) in listeners.into_iter().enumerate() {
@@ -261,7 +256,7 @@ pub async fn serve(
             expects_header: thread.shared.config.listen.expects_header(number),
             socket: listener,
         };
-        accepting.spawn_local(accept(thread, connections, listener, shutdown.clone()));
+        accepting.spawn_local(accept(thread, connections, listener, stop.clone()));
     }
     while let Some(accepted) = accepting.join_next().await {
         if accepted.is_err() {
@@ -280,17 +275,12 @@ struct Listener {
     expects_header: bool,
 }
 
-/// Accepts until `shutdown`, then what waits already.
-async fn accept(
-    thread: Rc<Thread>,
-    connections: TaskTracker,
-    listener: Listener,
-    shutdown: CancellationToken,
-) {
+/// Accepts until `stop`, then what waits already.
+async fn accept(thread: Rc<Thread>, connections: TaskTracker, listener: Listener, stop: Stop) {
     loop {
         let accepted = tokio::select! {
             biased;
-            () = shutdown.cancelled() => break,
+            () = stop.draining() => break,
             accepted = listener.socket.accept() => accepted,
         };
         match accepted {
@@ -324,8 +314,8 @@ fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: Lis
 }
 
 /// What runs beside the connections.
-async fn upkeep(thread: Rc<Thread>, shutdown: CancellationToken) {
-    let (watch, reap) = (thread.keeper.watch(&shutdown), thread.api.upkeep());
+async fn upkeep(thread: Rc<Thread>, stop: Stop) {
+    let (watch, reap) = (thread.keeper.watch(&stop), thread.api.upkeep());
     tokio::join!(watch, reap);
 }
 

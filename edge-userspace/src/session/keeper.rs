@@ -5,7 +5,7 @@
 //! So a connection needs no timer and no waiting of its own.
 
 use super::registry::Signal;
-use super::{End, Session, Sessions};
+use super::{End, Session, Sessions, Stop};
 use crate::keys::Keyring;
 use crate::listener::Identity;
 use crate::telemetry::{ConnectionEnd, Metrics};
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 /// How often the keeper looks without being called.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -92,9 +91,9 @@ impl Keeper {
         }
     }
 
-    /// Keeps watch. After `shutdown` sessions close, and end when the drain timeout is over;
-    /// the future itself never ends.
-    pub async fn watch(&self, shutdown: &CancellationToken) {
+    /// Keeps watch. When the daemon stops sessions close, and end when the drain timeout is over
+    /// or they are to be cut; the future itself never ends.
+    pub async fn watch(&self, stop: &Stop) {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut drained = Drained::Never;
@@ -105,12 +104,13 @@ impl Keeper {
                     self.end_unread();
                 }
                 () = self.bell.notified() => {}
-                () = shutdown.cancelled(), if matches!(drained, Drained::Never) => {
+                () = stop.draining(), if matches!(drained, Drained::Never) => {
                     self.draining.set(true);
                     self.each(|session| self.close(session, ConnectionEnd::Draining));
                     drained = Drained::At(Instant::now() + self.limits.drain);
                 }
                 () = drained.come() => drained = Drained::Over,
+                () = stop.is_cut(), if matches!(drained, Drained::At(_)) => drained = Drained::Over,
             }
             if matches!(drained, Drained::Over) {
                 self.each(|session| session.end(End::Draining));

@@ -10,10 +10,12 @@
 mod keeper;
 mod registry;
 mod running;
+mod stop;
 mod task;
 
 pub use keeper::{Keeper, Limits};
 pub use registry::Sessions;
+pub use stop::Stop;
 pub use task::Task;
 
 use crate::keys::{KeyRecord, Keyring, Refused};

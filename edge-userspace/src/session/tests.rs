@@ -2,7 +2,6 @@ use super::*;
 use crate::keys::{Edit, derive};
 use edge_common::policy::{KeyPolicy, Reason};
 use std::task::Wake;
-use tokio_util::sync::CancellationToken;
 
 const NOW_S: u64 = 1_800_000_000;
 
@@ -87,8 +86,8 @@ fn identity(key: Option<Arc<KeyRecord>>) -> Identity {
 }
 
 /// Runs the keeper until it has nothing more to do at this moment.
-async fn kept(world: &World, shutdown: &CancellationToken) {
-    let watch = world.keeper.watch(shutdown);
+async fn kept(world: &World, stop: &Stop) {
+    let watch = world.keeper.watch(stop);
     let moment = Duration::from_millis(1);
     assert!(tokio::time::timeout(moment, watch).await.is_err());
 }
@@ -208,7 +207,7 @@ async fn revoking_or_removing_a_key_ends_its_connections_and_no_others() {
     of_b.authenticate(Presented::Key(b"b"), NOW_S).unwrap();
     let of_c = world.connection(Some(b"c"));
     assert_eq!(world.sessions.len(), 3);
-    let running = CancellationToken::new();
+    let running = Stop::new();
     world.keyring.apply([Edit::Revoke(a.id)]);
     kept(&world, &running).await;
     assert_eq!(of_a.state(), State::Ended(End::Key));
@@ -268,7 +267,7 @@ async fn idle_connections_are_closed_sooner_without_a_key() {
     let unbound = world.connection(None);
     let busy = world.connection(None);
     let _stream = busy.begin();
-    let running = CancellationToken::new();
+    let running = Stop::new();
     // The sessions' clock is the system's, which cannot be paused: move it back.
     let ago = |s| Instant::now().checked_sub(Duration::from_secs(s)).unwrap();
     for session in [&bound, &unbound, &busy] {
@@ -286,9 +285,9 @@ async fn idle_connections_are_closed_sooner_without_a_key() {
 async fn after_the_stop_signal_streams_may_finish_until_the_drain_timeout() {
     let world = World::new([record(b"a", false)]);
     let session = world.connection(Some(b"a"));
-    let shutdown = CancellationToken::new();
-    shutdown.cancel();
-    let watch = world.keeper.watch(&shutdown);
+    let stop = Stop::new();
+    stop.drain();
+    let watch = world.keeper.watch(&stop);
     let mut watch = std::pin::pin!(watch);
     let wait = |s| Duration::from_secs(s);
     let _ = tokio::time::timeout(wait(29), watch.as_mut()).await;
@@ -297,6 +296,29 @@ async fn after_the_stop_signal_streams_may_finish_until_the_drain_timeout() {
     assert_eq!(world.connection(Some(b"a")).state(), State::Closing);
     let _ = tokio::time::timeout(wait(2), watch.as_mut()).await;
     assert_eq!(session.state(), State::Ended(End::Draining));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_ends_at_once() {
+    let world = World::new([record(b"a", false)]);
+    let session = world.connection(Some(b"a"));
+    let stop = Stop::new();
+    stop.drain();
+    let mut watch = std::pin::pin!(world.keeper.watch(&stop));
+    let moment = Duration::from_millis(1);
+    let _ = tokio::time::timeout(moment, watch.as_mut()).await;
+    assert_eq!(session.state(), State::Closing);
+    stop.cut();
+    let _ = tokio::time::timeout(moment, watch.as_mut()).await;
+    assert_eq!(session.state(), State::Ended(End::Draining));
+    // Also where one hears of both together.
+    let late = world.connection(Some(b"a"));
+    assert!(
+        tokio::time::timeout(moment, world.keeper.watch(&stop))
+            .await
+            .is_err()
+    );
+    assert_eq!(late.state(), State::Ended(End::Draining));
 }
 
 struct Woken(std::sync::atomic::AtomicUsize);

@@ -3,6 +3,8 @@
 use crate::process::{Daemon, Place, ask};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 
 fn usage(daemon: &Daemon) -> Value {
     let (status, text) = daemon.admin("/usage");
@@ -151,5 +153,82 @@ fn quotas_follow_the_configuration_and_a_keys_own_the_store() {
         head.starts_with("HTTP/1.1 200") && !head.contains("anthropic-ratelimit"),
         "{head}"
     );
+    daemon.stop();
+}
+
+/// An upstream whose streams say what they used and never end.
+fn endless() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().unwrap();
+        let mut seen = Vec::new();
+        let mut buffer = [0; 4096];
+        while !seen.ends_with(b"}") {
+            let read = tcp.read(&mut buffer).unwrap();
+            seen.extend_from_slice(&buffer[..read]);
+        }
+        let events = [
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":28,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#,
+            r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":40}}"#,
+        ];
+        let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
+        for event in events {
+            let name = event.split('"').nth(3).unwrap();
+            text += &format!("event: {name}\ndata: {event}\n\n");
+        }
+        tcp.write_all(text.as_bytes()).unwrap();
+        // Until the edge leaves.
+        let _ = tcp.read(&mut buffer);
+    });
+    address
+}
+
+/// By a signal that does not let streams end too, the client is told and the key charged.
+#[test]
+fn a_second_signal_settles_what_it_cuts() {
+    let place = Place::new();
+    let key = place.new_key("alice");
+    let usual = format!("http://{}", place.upstream);
+    let endless = format!("http://{}", endless());
+    place.configure(|text| {
+        text.replace(&usual, &endless).replace("20s", "1h") + "[quotas]\nusage_file = \"usage\"\n"
+    });
+    let mut daemon = place.start();
+    let mut tls = place.connect_with(&daemon, &key).unwrap();
+    let body = r#"{"model":"claude-demo","messages":[],"max_tokens":100,"stream":true}"#;
+    write!(
+        tls,
+        "POST /v1/messages HTTP/1.1\r\nhost: edge.test\r\nx-api-key: {}\r\n\
+         anthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
+        key.text,
+        body.len()
+    )
+    .unwrap();
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
+    while !heard.windows(13).any(|word| word == b"message_delta") {
+        let read = tls.read(&mut buffer).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&heard));
+        heard.extend_from_slice(&buffer[..read]);
+    }
+    daemon.signal(Signal::TERM);
+    daemon.wait_for_line(|line| line.to_string().contains("stopping: no new connections"));
+    daemon.signal(Signal::TERM);
+    let _ = tls.read_to_end(&mut heard);
+    let heard = String::from_utf8(heard).unwrap();
+    assert!(
+        heard.contains("event: error") && heard.contains("This node stops"),
+        "{heard}"
+    );
+    assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+    assert!(daemon.log().contains("all connections have ended"));
+
+    let daemon = place.start();
+    let told = usage(&daemon);
+    let used = ["requests", "input", "output", "reserved_output"].map(|name| &told[0][name]);
+    assert_eq!(used, [1, 28, 40, 0], "{told}");
     daemon.stop();
 }

@@ -10,7 +10,7 @@ use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
 use edge_userspace::listener;
 use edge_userspace::prompt::Prompts;
 use edge_userspace::secret::ApiKey;
-use edge_userspace::session::Sessions;
+use edge_userspace::session::{Sessions, Stop};
 use edge_userspace::telemetry::Metrics;
 use edge_userspace::upstream::Upstreams;
 use edge_userspace::usage::Ledger;
@@ -23,7 +23,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::task::LocalSet;
-use tokio_util::sync::CancellationToken;
 
 /// The name in the edge's certificate and in the model's.
 pub(crate) const NAME: &str = "edge.test";
@@ -52,7 +51,7 @@ pub(crate) struct World {
     pub(crate) contexts: Option<Arc<Contexts>>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) files: Files,
-    shutdown: CancellationToken,
+    stop: Stop,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -181,9 +180,9 @@ impl World {
             Arc::clone(&sessions),
         );
         let shared = Arc::new(shared.unwrap());
-        let shutdown = CancellationToken::new();
+        let stop = Stop::new();
         let serve = |sockets| {
-            let (shared, shutdown) = (Arc::clone(&shared), shutdown.clone());
+            let (shared, stop) = (Arc::clone(&shared), stop.clone());
             let begin = wishes.begin.clone();
             std::thread::spawn(move || {
                 if let Some(begin) = begin {
@@ -191,7 +190,7 @@ impl World {
                 }
                 let mut builder = tokio::runtime::Builder::new_current_thread();
                 let runtime = builder.enable_all().build().unwrap();
-                LocalSet::new().block_on(&runtime, listener::serve(sockets, shared, shutdown));
+                LocalSet::new().block_on(&runtime, listener::serve(sockets, shared, stop));
             })
         };
         Self {
@@ -207,14 +206,14 @@ impl World {
             contexts: shared.contexts().cloned(),
             ledger: Arc::clone(shared.ledger()),
             files,
-            shutdown: shutdown.clone(),
+            stop: stop.clone(),
             threads: sockets.into_iter().map(serve).collect(),
         }
     }
 
     /// Begins the end; [`World::stopped`] waits for it.
     pub(crate) fn stop(&self) {
-        self.shutdown.cancel();
+        self.stop.drain();
     }
 
     pub(crate) fn stopped(&self) -> bool {
@@ -228,7 +227,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.shutdown.cancel();
+        self.stop.drain();
         let deadline = Instant::now() + HANG;
         while !self.stopped() && !std::thread::panicking() {
             assert!(Instant::now() < deadline, "the edge does not stop");
