@@ -146,17 +146,27 @@ fn message(refused: &Refused) -> String {
         allowed,
         until,
     } = *refused;
+    let s = if allowed == 1 { "" } else { "s" };
     let what = match limit {
-        QuotaLimit::Requests => "requests a minute",
-        QuotaLimit::Input => "input tokens a minute",
-        QuotaLimit::Output => "output tokens a minute",
-        QuotaLimit::Concurrent => "requests at a time",
-        QuotaLimit::Day => "tokens a day (UTC)",
+        QuotaLimit::Requests => format!("request{s} a minute"),
+        QuotaLimit::Input => format!("input token{s} a minute"),
+        QuotaLimit::Output => format!("output token{s} a minute"),
+        QuotaLimit::Concurrent => format!("request{s} at a time"),
+        QuotaLimit::Day => format!("token{s} a day (UTC)"),
     };
     let may = format!("This key may use {allowed} {what} at this node");
     match until {
-        Until::Filled(after) => format!(
-            "{may} and has too few left: the request fits here in {} s",
+        Until::Filled {
+            needed,
+            left,
+            owed,
+            after,
+        } => format!(
+            "{may} and {}: the request, which needs {needed}, fits here in {} s",
+            match owed {
+                0 => format!("has {left} left"),
+                _ => format!("has used {owed} more"),
+            },
             seconds(after)
         ),
         Until::Full { needed, after } => format!(
@@ -167,7 +177,7 @@ fn message(refused: &Refused) -> String {
             "{may} and has too few left beside those that its running requests hold back for their answers: the request may fit here when they have ended"
         ),
         Until::OthersEnd => {
-            format!("{may}, and they run: the request fits here when one of them has ended")
+            format!("{may}, which it has: the request fits here when one of them has ended")
         }
         Until::NextDay { needs, after, .. } if needs == OfDay::default() => format!(
             "{may} and has used them: the next day begins in {} s",
@@ -292,22 +302,27 @@ mod tests {
     #[test]
     fn who_is_refused_hears_which_limit_it_was_and_when_the_request_fits() {
         let id = HeaderValue::from_static("req_1");
-        let filled = Until::Filled(Duration::from_millis(11_001));
+        let filled = |owed| Until::Filled {
+            needed: 20,
+            left: if owed == 0 { 3 } else { 0 },
+            owed,
+            after: Duration::from_millis(11_001),
+        };
         let after = Duration::from_secs(3600);
         let needs = |prompt, answer| OfDay { prompt, answer };
         let next_day = |needs, left| Until::NextDay { needs, left, after };
         for (limit, until, is_soon, expected) in [
             (
                 QuotaLimit::Requests,
-                filled,
+                filled(0),
                 true,
-                "This key may use 77 requests a minute at this node and has too few left: the request fits here in 12 s",
+                "This key may use 77 requests a minute at this node and has 3 left: the request, which needs 20, fits here in 12 s",
             ),
             (
                 QuotaLimit::Output,
-                filled,
+                filled(9),
                 true,
-                "This key may use 77 output tokens a minute at this node and has too few left: the request fits here in 12 s",
+                "This key may use 77 output tokens a minute at this node and has used 9 more: the request, which needs 20, fits here in 12 s",
             ),
             (
                 QuotaLimit::Input,
@@ -322,7 +337,7 @@ mod tests {
                 QuotaLimit::Concurrent,
                 Until::OthersEnd,
                 true,
-                "This key may use 77 requests at a time at this node, and they run: the request fits here when one of them has ended",
+                "This key may use 77 requests at a time at this node, which it has: the request fits here when one of them has ended",
             ),
             (
                 QuotaLimit::Day,

@@ -385,15 +385,20 @@ fn along(
         let Some(ended) = ended else { continue };
         let seen = side.observed();
         // What is finished is not cut any more.
-        if ended.has_changed
-            && !seen.is_finished
-            && let Go::Cut(error) = progress(seen)
-        {
-            return (insert.finish(at), Some(error));
-        }
+        let cut = if ended.has_changed && !seen.is_finished {
+            match progress(seen) {
+                Go::On => None,
+                Go::Cut(error) => Some(error),
+            }
+        } else {
+            None
+        };
         if tells_usage && let Some(index) = ended.delta_of {
             let tokens = seen.relayed_output.max(seen.output.unwrap_or(0));
             insert.usage(at, index, tokens, seen.relayed_exact, owed);
+        }
+        if cut.is_some() {
+            return (insert.finish(at), cut);
         }
     }
     (insert.finish(at), None)

@@ -51,7 +51,12 @@ impl Bucket {
                     after,
                 }
             } else {
-                Until::Filled(after)
+                Until::Filled {
+                    needed: amount,
+                    left: amount_of(MINUTE_NS.saturating_sub(used_ns), limit),
+                    owed: amount_of(used_ns.saturating_sub(MINUTE_NS), limit),
+                    after,
+                }
             }
         })
     }
@@ -80,13 +85,9 @@ impl Bucket {
 
     pub(super) fn level(&self, limit: u64, now_ns: u64) -> Level {
         let used_ns = self.debt_ns(now_ns);
-        let free_ns = u128::from(MINUTE_NS.saturating_sub(used_ns));
-        // To the nearest: costs are rounded down to the nanosecond.
-        let free =
-            (free_ns * u128::from(limit) + u128::from(MINUTE_NS / 2)) / u128::from(MINUTE_NS);
         Level {
             limit,
-            remaining: u64::try_from(free).unwrap_or(limit),
+            remaining: amount_of(MINUTE_NS.saturating_sub(used_ns), limit),
             full_in: Duration::from_nanos(used_ns),
             full_at_s: None,
         }
@@ -115,6 +116,12 @@ impl Bucket {
 fn cost_ns(amount: u64, limit: u64) -> u64 {
     let cost = u128::from(amount) * u128::from(MINUTE_NS) / u128::from(limit);
     u64::try_from(cost).unwrap_or(u64::MAX).min(MOST_DEBT_NS)
+}
+
+/// What costs so much, to the nearest: costs are rounded down to the nanosecond.
+fn amount_of(cost_ns: u64, limit: u64) -> u64 {
+    let amount = u128::from(cost_ns) * u128::from(limit) + u128::from(MINUTE_NS / 2);
+    u64::try_from(amount / u128::from(MINUTE_NS)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -208,9 +215,15 @@ mod tests {
 
     #[test]
     fn who_is_refused_is_told_when_it_fits_and_then_it_does() {
-        for (amount, used, wait_s) in [(30, 60, 30), (30, 50, 20), (1, 60, 1), (90, 12, 12)] {
+        for (amount, used, wait_s) in [
+            (30, 60, 30),
+            (30, 50, 20),
+            (1, 60, 1),
+            (90, 12, 12),
+            (30, 80, 50),
+        ] {
             let bucket = Bucket::default();
-            bucket.take(used, 60, NOW).unwrap();
+            bucket.charge(used, 60, NOW);
             let after = Duration::from_secs(wait_s);
             let until = bucket.take(amount, 60, NOW).unwrap_err();
             let expected = if amount > 60 {
@@ -219,7 +232,12 @@ mod tests {
                     after,
                 }
             } else {
-                Until::Filled(after)
+                Until::Filled {
+                    needed: amount,
+                    left: 60_u64.saturating_sub(used),
+                    owed: used.saturating_sub(60),
+                    after,
+                }
             };
             assert_eq!(until, expected, "{amount} {used}");
             let then = NOW + wait_s * SECOND;

@@ -17,8 +17,17 @@ pub struct Refused {
 /// When a request that is refused will fit, if nothing else of its key comes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// In so long.
-    Filled(Duration),
+    /// In so long, when the bucket has as much.
+    Filled {
+        /// How much it needs.
+        needed: u64,
+        /// How much of the limit is left.
+        left: u64,
+        /// How much more than the limit has been used.
+        owed: u64,
+        /// In how long the bucket has as much.
+        after: Duration,
+    },
     /// In so long, when the bucket is full: it needs `needed`, more than the bucket holds.
     Full {
         /// How much it needs.

@@ -187,7 +187,7 @@ fn keys_go_by_name_where_one_alone_has_it_and_what_holds_is_said() {
     assert_eq!(json["keys"][0]["name"], "bob");
     assert_eq!(json["keys"][0]["tokens_per_day"], Value::Null);
     let told = place.good(&format!("{limit} alice bob"));
-    let none = "no limits of its own; the edge's configuration holds";
+    let none = "by the edge's configuration alone";
     assert_eq!(
         told,
         format!("key {alice} (alice): {own}\nkey {bob} (bob): {none}\n")

@@ -79,21 +79,21 @@ async fn over_each_limit_a_minute_the_client_is_told_and_its_connection_ends() {
                 QuotaLimit::Requests,
                 1,
                 1,
-                "This key may use 1 requests a minute at this node and has too few left: the request fits here in ",
+                "This key may use 1 request a minute at this node and has 0 left: the request, which needs 1, fits here in ",
             ),
             (
                 input,
                 QuotaLimit::Input,
                 1500,
                 1,
-                "This key may use 2000 input tokens a minute at this node and has too few left: the request fits here in ",
+                "This key may use 2000 input tokens a minute at this node and has ",
             ),
             (
                 output,
                 QuotaLimit::Output,
                 1,
                 499,
-                "This key may use 50 output tokens a minute at this node and has too few left: the request fits here in ",
+                "This key may use 50 output tokens a minute at this node and has 1 left: the request, which needs 49, fits here in ",
             ),
         ] {
             let world = World::new();
@@ -153,7 +153,7 @@ async fn no_more_run_at_a_time_than_a_key_may_have() {
         answer.is_error(
             429,
             "rate_limit_error",
-            "This key may use 2 requests at a time at this node, and they run: the request fits here when one of them has ended",
+            "This key may use 2 requests at a time at this node, which it has: the request fits here when one of them has ended",
         );
         third.closed().await;
         // What runs goes on; when one has ended there is room.

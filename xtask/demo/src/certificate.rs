@@ -26,7 +26,7 @@ pub(crate) struct Options {
 /// Makes the files.
 ///
 /// # Errors
-/// When a name cannot stand in a certificate or a file cannot be written.
+/// When a name cannot stand in a certificate, or the folder or a file cannot be made.
 pub(crate) fn main(options: &Options) -> anyhow::Result<ExitCode> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::new([])?;
@@ -47,6 +47,8 @@ pub(crate) fn main(options: &Options) -> anyhow::Result<ExitCode> {
     let server_certificate = server.signed_by(&server_key, &issuer)?;
 
     let directory = &options.directory;
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the folder {}", directory.display()))?;
     write(&directory.join("ca.pem"), &authority_certificate.pem())?;
     write(&directory.join("server.pem"), &server_certificate.pem())?;
     write(&directory.join("server.key"), &server_key.serialize_pem())?;

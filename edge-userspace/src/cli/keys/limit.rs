@@ -121,7 +121,7 @@ impl Limit {
 fn own(key: &Shown) -> String {
     let own = limits(key);
     if own.is_empty() {
-        return "no limits of its own; the edge's configuration holds".to_owned();
+        return "by the edge's configuration alone".to_owned();
     }
     format!(
         "{}; for the rest the edge's configuration holds",

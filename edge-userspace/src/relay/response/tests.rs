@@ -97,7 +97,11 @@ fn ten_thousand_events_cut_at_every_byte_arrive_as_they_are() {
 #[test]
 fn a_cap_cuts_right_after_the_event_that_passes_it() {
     let whole = stream(300, "\n");
-    for size in [1, 100, 4096, whole.len()] {
+    let sizes = [1, 100, 4096, whole.len()];
+    for (size, tells_usage) in sizes
+        .into_iter()
+        .flat_map(|size| [(size, false), (size, true)])
+    {
         let mut side = Side::new(BodyForm::Events, output_for_tests(), None, None);
         let (mut out, mut owed, mut capped) = (Vec::new(), None, None);
         for piece in whole.chunks(size) {
@@ -106,7 +110,7 @@ fn a_cap_cuts_right_after_the_event_that_passes_it() {
                 _ => Go::On,
             };
             let piece = Bytes::copy_from_slice(piece);
-            let (bytes, error) = along(&mut side, piece, false, &mut owed, cap);
+            let (bytes, error) = along(&mut side, piece, tells_usage, &mut owed, cap);
             out.extend_from_slice(&bytes);
             capped = error;
             if capped.is_some() {
@@ -114,8 +118,20 @@ fn a_cap_cuts_right_after_the_event_that_passes_it() {
             }
         }
         assert!(capped.is_some());
-        assert!(whole.starts_with(&out) && out.ends_with(b"}\n\n"), "{size}");
         let tokens = side.observed().relayed_output;
         assert!((100..150).contains(&tokens), "{tokens}");
+        assert!(out.ends_with(b"}\n\n"), "{size}");
+        if tells_usage {
+            // Also after the piece that was the last.
+            let out = String::from_utf8(out).unwrap();
+            let (_, last) = out.rsplit_once("event: ").unwrap();
+            let told = format!("\"output_tokens\":{tokens},");
+            assert!(
+                last.starts_with("edge_usage\n") && last.contains(&told),
+                "{last}"
+            );
+        } else {
+            assert!(whole.starts_with(&out), "{size}");
+        }
     }
 }
