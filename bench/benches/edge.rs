@@ -11,8 +11,7 @@
 //! What cannot be had is named and left out. `--quick`: fewer and shorter rounds.
 //! A full run writes `bench/record/edge.csv`, a plot, and the tables of `docs/benchmarks.md`.
 //! `EDGE_BENCH_WORKLOADS` and `EDGE_BENCH_SUBJECTS`, names with commas between, choose some, and
-//! nothing is written;
-//! `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one.
+//! nothing is written; `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one.
 
 #[path = "edge/client.rs"]
 mod client;
@@ -39,6 +38,7 @@ mod upstream;
 #[path = "edge/workload.rs"]
 mod workload;
 
+use bench::is_wanted;
 use record::Record;
 use std::process::ExitCode;
 use subject::{Subject, World};
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     let subjects = start(&world, effort);
     let mut record = Record::new(&subjects);
     for workload in WORKLOADS {
-        if wanted("EDGE_BENCH_WORKLOADS", workload.name) {
+        if is_wanted("EDGE_BENCH_WORKLOADS", workload.name) {
             measure(&world, &subjects, workload, effort, &mut record);
         }
     }
@@ -123,12 +123,12 @@ fn quieten() {
     }));
 }
 
-/// Whether a name is among those of a variable; all are, when it is not set.
-fn wanted(variable: &str, name: &str) -> bool {
-    match std::env::var(variable) {
-        Ok(names) => names.split(',').any(|wanted| wanted == name),
-        Err(_) => true,
-    }
+/// Does the work on the calling thread.
+fn block_on<F: Future>(work: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(work)
 }
 
 /// Starts what can be started, and names the rest.
@@ -136,7 +136,7 @@ fn start(world: &World, effort: Effort) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for name in SUBJECTS {
         let is_ours = ["edge", "splice", "direct"].contains(&name);
-        if !wanted("EDGE_BENCH_SUBJECTS", name) || (effort == Effort::Test && !is_ours) {
+        if !is_wanted("EDGE_BENCH_SUBJECTS", name) || (effort == Effort::Test && !is_ours) {
             continue;
         }
         match world.start(name) {

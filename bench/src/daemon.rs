@@ -1,12 +1,18 @@
 //! The edge as a process of its own: the bench's program again, as `edge`. It times nothing.
 
+use nix::unistd::{SysconfVar, sysconf};
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the processes that are to be `edge`.
 pub const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
+
+/// Names the edge's program where it is not to be this one.
+const PROGRAM: &str = "EDGE_BENCH_EDGE";
 
 /// Whether this process is to be `edge`.
 #[must_use]
@@ -19,26 +25,45 @@ pub fn is_edge() -> bool {
 pub fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = text.split(' ').take(3).collect();
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{} on {cpus} CPUs", load.join(", "))
+    // The machine's, not those that the calling thread may run on.
+    let cpus = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    format!("{} on {} CPUs", load.join(", "), cpus.unwrap_or(0))
 }
 
-/// This program as `edge` in that directory. It ends with us, however we end.
+/// This program (or that of `EDGE_BENCH_EDGE`) as `edge` in that directory. It ends with us,
+/// however we end.
 ///
 /// # Panics
 /// When our own path cannot be told.
 #[must_use]
 pub fn edge(directory: &Path, arguments: &str) -> Command {
+    let ours = || std::env::current_exe().expect("our own path").into();
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--"])
-        .arg(std::env::current_exe().expect("our own path"))
+        .arg(std::env::var_os(PROGRAM).unwrap_or_else(ours))
         .args(arguments.split(' '))
         .current_dir(directory)
         .env(AS_EDGE, "1")
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null());
     command
+}
+
+/// Makes a key store, `keys.journal`, in that directory with one key for that audience: the API
+/// key.
+///
+/// # Panics
+/// When there is one, or no room on the disk.
+#[must_use]
+pub fn new_key(directory: &Path, audience: &str) -> String {
+    let new = format!(
+        "keys new --store keys.journal --name bench --audience {audience} --api-key-out key"
+    );
+    let output = edge(directory, &new).output().expect("edge keys new");
+    assert!(output.status.success(), "{output:?}");
+    let key = fs::read_to_string(directory.join("key")).expect("the key");
+    key.trim().to_owned()
 }
 
 /// A running daemon. Dropping it ends it.
@@ -92,13 +117,26 @@ impl Daemon {
     /// # Panics
     /// When there is none.
     #[must_use]
-    pub fn address(&self, name: &str) -> std::net::SocketAddr {
+    pub fn address(&self, name: &str) -> SocketAddr {
         let serving = |line: &&str| line.contains("\"message\":\"serving\"");
         let line = self.log.lines().find(serving).expect("it serves");
         let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
         let text = line["fields"][name].as_str().expect("an address");
         let first = text.trim_matches(['[', ']']).split(", ").next();
         first.expect("one").parse().expect("an address")
+    }
+
+    /// What it tells of itself.
+    ///
+    /// # Panics
+    /// When it tells nothing.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let mut admin = TcpStream::connect(self.address("admin")).expect("the admin address");
+        (admin.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")).expect("the admin address");
+        let mut text = String::new();
+        admin.read_to_string(&mut text).expect("metrics");
+        text
     }
 }
 

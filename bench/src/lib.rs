@@ -10,7 +10,7 @@ pub mod plot;
 pub mod process;
 pub mod trace;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Issued-at of the captured hellos' token: the second at which they are judged.
 pub const NOW_S: u64 = 1_800_000_000;
@@ -62,6 +62,37 @@ pub fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
+/// The sample that so many of a hundred do not exceed, by its rank; no number when there are none.
+#[must_use]
+pub fn percentile(samples: &[f64], percent: usize) -> f64 {
+    let mut samples = samples.to_vec();
+    samples.sort_by(f64::total_cmp);
+    let rank = (samples.len() * percent).div_ceil(100).max(1);
+    samples.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// Whether a name is among those of an environment variable, with commas between; all are when
+/// it is not set.
+#[must_use]
+pub fn is_wanted(variable: &str, name: &str) -> bool {
+    match std::env::var(variable) {
+        Ok(names) => names.split(',').any(|wanted| wanted == name),
+        Err(_) => true,
+    }
+}
+
+/// Where a record of that name is kept.
+///
+/// # Panics
+/// When its folder cannot be made.
+#[must_use]
+pub fn record(file: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+    std::fs::create_dir_all(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    folder.join(file)
+}
+
 /// Prints a figure.
 pub fn figure(name: &str, value: f64, unit: &str) {
     println!("figure {name} {value:.1} {unit}");
@@ -70,4 +101,19 @@ pub fn figure(name: &str, value: f64, unit: &str) {
 /// Prints a figure whose digits behind the point matter: seconds.
 pub fn figure_exact(name: &str, value: f64, unit: &str) {
     println!("figure {name} {value:.3} {unit}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_one_of_the_samples() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&hundred, 99), 99.0);
+        assert_eq!(percentile(&hundred, 50), 50.0);
+        assert_eq!(percentile(&[3.0, 1.0, 2.0], 50), 2.0);
+        assert_eq!(percentile(&[7.0], 1), 7.0);
+        assert!(percentile(&[], 50).is_nan());
+    }
 }

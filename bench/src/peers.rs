@@ -3,13 +3,16 @@
 //!
 //! Each is one process that ends with the thread that started it. What is measured is not here.
 
+mod list;
 mod site;
 
-pub use site::{Site, free_address};
+pub use list::{GATEWAYS, PROXIES};
+pub use site::{Site, certify, free_address, roots};
 
+use crate::daemon::Daemon;
 use crate::process;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +26,14 @@ pub enum Speaks {
     Plain,
 }
 
+/// Where a program comes from, and the package's name there.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Debian,
+    Python(&'static str),
+    Npm(&'static str),
+}
+
 /// One of the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
@@ -30,11 +41,12 @@ pub struct Peer {
     pub name: &'static str,
     /// What clients speak to it.
     pub speaks: Speaks,
+    source: Source,
     /// Its template in that folder, if it reads a file.
     template: Option<&'static str>,
-    /// The program and its arguments, in which the template's names stand for the same, and
-    /// `@configuration@` for the rendered file.
-    command: &'static [&'static str],
+    /// The program and its arguments, in parts, in which the template's names stand for the same,
+    /// and `@configuration@` for the rendered file.
+    command: &'static [&'static [&'static str]],
     /// What it finds in its environment.
     environment: &'static [(&'static str, &'static str)],
     /// What clients must send it beside a key, in which the template's names stand for the same.
@@ -43,228 +55,39 @@ pub struct Peer {
     pub patience: Duration,
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Those that end TLS as the edge does.
-pub const PROXIES: [Peer; 3] = [
-    Peer {
-        name: "nginx",
-        speaks: Speaks::Tls,
-        template: Some("nginx.conf"),
-        command: &["nginx", "-p", "@directory@", "-c", "@configuration@"],
-        environment: &[],
-        headers: &[],
-        patience: PATIENCE,
-    },
-    Peer {
-        name: "haproxy",
-        speaks: Speaks::Tls,
-        template: Some("haproxy.cfg"),
-        command: &["haproxy", "-db", "-f", "@configuration@"],
-        environment: &[],
-        headers: &[],
-        patience: PATIENCE,
-    },
-    Peer {
-        name: "envoy",
-        speaks: Speaks::Tls,
-        template: Some("envoy.yaml"),
-        command: &[
-            "@peers@/envoy/venv/bin/envoy",
-            "--concurrency",
-            "1",
-            "--disable-hot-restart",
-            "--log-level",
-            "error",
-            "--config-path",
-            "@configuration@",
-        ],
-        environment: &[],
-        headers: &[],
-        patience: PATIENCE,
-    },
-];
-
-/// Gateways for LLM APIs, which leave TLS and HTTP/2 to others and speak OpenAI's shape: the first
-/// page of each one's documentation says how it is started. The routers have one worker to choose
-/// and are told not to retry, to break circuits or to ask after its health, as no proxy does here.
-pub const GATEWAYS: [Peer; 5] = [
-    Peer {
-        name: "litellm",
-        speaks: Speaks::Plain,
-        template: Some("config.yaml"),
-        command: &[
-            "@peers@/litellm/venv/bin/litellm",
-            "--config",
-            "@configuration@",
-            "--host",
-            "@listen_address@",
-            "--port",
-            "@listen_port@",
-            "--num_workers",
-            "1",
-            "--telemetry",
-            "False",
-        ],
-        // Prices come with the package; the log as its page for production has it.
-        environment: &[
-            ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
-            ("LITELLM_LOG", "ERROR"),
-            ("LITELLM_MODE", "PRODUCTION"),
-        ],
-        headers: &[],
-        patience: SLOW,
-    },
-    Peer {
-        name: "smg",
-        speaks: Speaks::Plain,
-        template: None,
-        command: &[
-            "@peers@/smg/venv/bin/smg",
-            "launch",
-            "--host",
-            "@listen_address@",
-            "--port",
-            "@listen_port@",
-            "--prometheus-host",
-            "127.0.0.1",
-            "--prometheus-port",
-            "@spare_port@",
-            "--worker-urls",
-            "http://@upstream@",
-            "--policy",
-            "cache_aware",
-            "--api-key",
-            "@key@",
-            "--log-level",
-            "error",
-            "--disable-retries",
-            "--disable-circuit-breaker",
-            "--disable-health-check",
-        ],
-        environment: &[],
-        headers: &[],
-        patience: SLOW,
-    },
-    Peer {
-        name: "vllm-router",
-        speaks: Speaks::Plain,
-        template: None,
-        command: &[
-            "@peers@/vllm-router/venv/bin/vllm-router",
-            "--host",
-            "@listen_address@",
-            "--port",
-            "@listen_port@",
-            "--prometheus-host",
-            "127.0.0.1",
-            "--prometheus-port",
-            "@spare_port@",
-            "--worker-urls",
-            "http://@upstream@",
-            "--policy",
-            "cache_aware",
-            "--log-level",
-            "error",
-            "--disable-retries",
-            "--disable-circuit-breaker",
-        ],
-        environment: &[],
-        headers: &[],
-        patience: SLOW,
-    },
-    Peer {
-        name: "sglang-router",
-        speaks: Speaks::Plain,
-        template: None,
-        command: &[
-            "@peers@/sglang-router/venv/bin/sglang-router",
-            "launch",
-            "--host",
-            "@listen_address@",
-            "--port",
-            "@listen_port@",
-            "--prometheus-host",
-            "127.0.0.1",
-            "--prometheus-port",
-            "@spare_port@",
-            "--worker-urls",
-            "http://@upstream@",
-            "--policy",
-            "cache_aware",
-            "--api-key",
-            "@key@",
-            "--log-level",
-            "error",
-            "--disable-retries",
-            "--disable-circuit-breaker",
-            "--disable-health-check",
-        ],
-        environment: &[],
-        headers: &[],
-        patience: SLOW,
-    },
-    Peer {
-        name: "portkey",
-        speaks: Speaks::Plain,
-        template: None,
-        // It asks for no key of its own: that is left to what stands before it.
-        command: &[
-            "node",
-            "@peers@/portkey/npm/node_modules/@portkey-ai/gateway/build/start-server.js",
-            "--port=@listen_port@",
-            "--headless",
-        ],
-        environment: &[("NODE_ENV", "production")],
-        headers: &[
-            ("x-portkey-provider", "openai"),
-            ("x-portkey-custom-host", "http://@upstream@/v1"),
-        ],
-        patience: SLOW,
-    },
-];
-
-const SLOW: Duration = Duration::from_secs(90);
-
 impl Peer {
-    /// What it says of its version, first line; or why it cannot be had.
+    /// The version that is installed; or why it cannot be had.
     ///
     /// # Errors
     /// That it is not installed, and what installs it.
     pub fn version(&self) -> Result<String, String> {
-        let folder = folder();
-        let list = folder.join(self.name);
-        let listed = |file: &str| {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
-            fs::read_to_string(path.join(self.name).join(file)).unwrap_or_default()
+        let home = folder().join(self.name);
+        let version = match self.source {
+            Source::Debian => said(Command::new(self.program()).arg("-v")),
+            Source::Python(package) => {
+                let asks = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))";
+                let mut python = Command::new(home.join("venv/bin/python"));
+                said(python.args(["-c", asks, package]))
+            }
+            Source::Npm(package) => {
+                let path = home.join("npm/node_modules").join(package);
+                fs::read(path.join("package.json"))
+                    .map_err(|error| error.to_string())
+                    .and_then(|text| {
+                        let package: serde_json::Value =
+                            serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+                        let version = package["version"].as_str();
+                        Ok(version.ok_or("a package without a version")?.to_owned())
+                    })
+            }
         };
-        for argument in self.command {
-            let path = argument.replace("@peers@", &folder.to_string_lossy());
-            if argument.starts_with("@peers@") && !Path::new(&path).exists() {
-                return Err(format!(
-                    "no {path}; `cargo xtask setup --peers` installs it"
-                ));
-            }
-        }
-        if list.join("venv").exists() || list.join("npm").exists() {
-            // Installed by these lists, in their versions.
-            let text = listed("requirements.txt") + &listed("package.json");
-            let line = text.lines().find(|line| {
-                line.starts_with(self.name) || line.trim().starts_with("\"@portkey-ai")
-            });
-            if let Some(line) = line {
-                return Ok(line.trim().replace('"', ""));
-            }
-            return Ok(text.lines().nth(1).unwrap_or_default().to_owned());
-        }
-        let program = self.command[0];
-        let output = Command::new(program).arg("-v").output().map_err(|error| {
-            format!("{program}: {error}; `cargo xtask setup --peers` installs it")
-        })?;
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let line = said.lines().find(|line| !line.trim().is_empty());
-        Ok(line.unwrap_or_default().trim().to_owned())
+        version.map_err(|why| format!("{why}; `cargo xtask setup --peers` installs it"))
+    }
+
+    /// Its program.
+    #[must_use]
+    pub fn program(&self) -> String {
+        self.command[0][0].replace("@peers@", &folder().to_string_lossy())
     }
 
     /// Writes its configuration into the site's directory; the command that then starts it on that
@@ -286,8 +109,9 @@ impl Peer {
             let argument = argument.replace("@spare_port@", &spare);
             site.render(&argument)
         };
-        let mut command = process::pinned(cpu, render(self.command[0]));
-        command.args(self.command[1..].iter().map(|argument| render(argument)));
+        let mut command = process::pinned(cpu, self.program());
+        let arguments = self.command.iter().copied().flatten().skip(1);
+        command.args(arguments.map(|argument| render(argument)));
         command.current_dir(&site.directory);
         command.envs(self.environment.iter().copied());
         command
@@ -302,14 +126,23 @@ impl Peer {
     /// When there is no room for what it says.
     pub fn start(&self, site: &Site, cpu: usize) -> Result<Server, String> {
         let log = site.directory.join("log");
-        let file = fs::File::create(&log).expect("room on the disk");
         let mut command = self.command(site, cpu);
-        command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a file"))
-            .stderr(file);
         Server::start(&mut command, site.listen, &log, self.patience)
     }
+}
+
+/// The first line that a program says, which must succeed.
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let program = command.get_program().display();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() {
+        return Err(format!("{program}: {}", said.trim()));
+    }
+    let line = said.lines().find(|line| !line.trim().is_empty());
+    Ok(line.unwrap_or_default().trim().to_owned())
 }
 
 /// The template of that name.
@@ -344,31 +177,57 @@ pub struct Server {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
+    log: PathBuf,
 }
 
 impl Server {
-    /// Starts it and waits until `address` accepts connections.
+    /// Starts it and waits until `address` accepts connections. It says into `log` what it says.
     ///
     /// # Errors
-    /// That it ended, or did not serve in time, with what it said into `log`.
+    /// That it ended, or did not serve in time, with what it said.
+    ///
+    /// # Panics
+    /// When there is no room for what it says.
     pub fn start(
         command: &mut Command,
         address: SocketAddr,
         log: &Path,
         patience: Duration,
     ) -> Result<Self, String> {
+        let file = fs::File::create(log).expect("room on the disk");
+        command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("a file"))
+            .stderr(file);
         let child = command.spawn().map_err(|error| format!("{error}"))?;
-        let mut server = Self { child, address };
+        let mut server = Self {
+            child,
+            address,
+            log: log.to_owned(),
+        };
+        server.until(patience, || TcpStream::connect(address).is_ok())?;
+        Ok(server)
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// That it ended, or was not ready in time, with what it said.
+    pub fn until(
+        &mut self,
+        patience: Duration,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         let began = Instant::now();
-        while std::net::TcpStream::connect(address).is_err() {
-            let ended = server.child.try_wait().map_err(|error| error.to_string())?;
+        while !is_ready() {
+            let ended = self.child.try_wait().map_err(|error| error.to_string())?;
             if ended.is_some() || began.elapsed() > patience {
-                let said = fs::read_to_string(log).unwrap_or_default();
+                let said = fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(format!("it does not serve: {said}"));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(server)
+        Ok(())
     }
 
     /// The number of its process.
@@ -395,27 +254,58 @@ impl Drop for Server {
     }
 }
 
+/// The edge or another. Dropping it ends it.
+pub enum Running {
+    /// The edge.
+    Edge(Daemon),
+    /// Another.
+    Other(Server),
+}
+
+impl Running {
+    /// The number of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        match self {
+            Self::Edge(daemon) => daemon.id(),
+            Self::Other(server) => server.id(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_left_in_a_rendered_template() {
+    fn no_name_is_left_in_what_a_peer_is_started_with() {
         let directory = tempfile::tempdir().unwrap();
         let free = free_address();
         let site = Site::new(directory.path().to_owned(), free, free, "sk-edge-test");
         for peer in PROXIES.iter().chain(&GATEWAYS) {
-            let Some(name) = peer.template else {
-                continue;
-            };
-            let text = site.render(&template(peer.name, name));
-            assert!(text.contains("sk-edge-test"), "{}", peer.name);
-            let mut names = text.split('@').skip(1).step_by(2);
-            let left = names.find(|name| {
-                name.bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-            });
-            assert_eq!(left, None, "{}", peer.name);
+            let command = peer.command(&site, 0);
+            let arguments = command
+                .get_args()
+                .map(|argument| argument.to_string_lossy());
+            let mut texts: Vec<String> = arguments.map(Into::into).collect();
+            if let Some(name) = peer.template {
+                let text = fs::read_to_string(directory.path().join(name)).unwrap();
+                assert!(text.contains("sk-edge-test"), "{}", peer.name);
+                texts.push(text);
+            }
+            let headers = peer.headers.iter();
+            texts.extend(headers.map(|(_, value)| site.render(value)));
+            for text in texts {
+                let is_name = |text: &str| {
+                    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+                    !text.is_empty() && text.bytes().all(is_letter)
+                };
+                // What stands between two marks, the second of which may be the next one's first.
+                let mut between: Vec<_> = text.split('@').skip(1).collect();
+                between.pop();
+                let left = between.into_iter().find(|text| is_name(text));
+                assert_eq!(left, None, "{}: {text}", peer.name);
+            }
         }
     }
 

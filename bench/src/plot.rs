@@ -2,7 +2,6 @@
 //! it; here is no number.
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -15,16 +14,7 @@ type Coordinate = fn((f64, f64)) -> f64;
 
 const SIZE: (u32, u32) = (960, 540);
 
-/// Of which kind the axes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Axes {
-    /// From 0.
-    Linear,
-    /// Both logarithmic: every value must be above 0.
-    Logarithmic,
-}
-
-/// Curves over one axis.
+/// Curves on logarithmic axes: every value must be above 0.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -36,7 +26,6 @@ pub fn lines(
     title: &str,
     (x_label, y_label): (&str, &str),
     curves: &[Curve],
-    axes: Axes,
 ) -> Result<(), String> {
     let points = || curves.iter().flat_map(|(_, points)| points.iter().copied());
     assert!(points().next().is_some(), "{title}: no points");
@@ -46,50 +35,16 @@ pub fn lines(
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     root.fill(&WHITE).map_err(|error| said(&error))?;
-    let mut builder = ChartBuilder::on(&root);
-    builder
+    let mut chart = ChartBuilder::on(&root)
         .caption(title, ("sans-serif", 22))
         .margin(16)
         .x_label_area_size(44)
-        .y_label_area_size(76);
-    match axes {
-        Axes::Linear => {
-            let chart = builder.build_cartesian_2d(0.0..most(x) * 1.02, 0.0..most(y) * 1.08);
-            draw(
-                chart.map_err(|error| said(&error))?,
-                x_label,
-                y_label,
-                curves,
-            )
-        }
-        Axes::Logarithmic => {
-            let chart = builder.build_cartesian_2d(
-                (least(x) * 0.9..most(x) * 1.1).log_scale(),
-                (least(y) * 0.8..most(y) * 1.3).log_scale(),
-            );
-            draw(
-                chart.map_err(|error| said(&error))?,
-                x_label,
-                y_label,
-                curves,
-            )
-        }
-    }
-    .map_err(|error| said(&error))?;
-    root.present().map_err(|error| said(&error))
-}
-
-fn draw<'a, X, Y>(
-    mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-    x_label: &str,
-    y_label: &str,
-    curves: &[Curve],
-) -> Result<(), String>
-where
-    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-{
-    let said = |error: &dyn std::fmt::Display| error.to_string();
+        .y_label_area_size(76)
+        .build_cartesian_2d(
+            (least(x) * 0.9..most(x) * 1.1).log_scale(),
+            (least(y) * 0.8..most(y) * 1.3).log_scale(),
+        )
+        .map_err(|error| said(&error))?;
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_label).y_desc(y_label).light_line_style(WHITE);
     mesh.draw().map_err(|error| said(&error))?;
@@ -107,7 +62,8 @@ where
         .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.8))
         .draw()
-        .map_err(|error| said(&error))
+        .map_err(|error| said(&error))?;
+    root.present().map_err(|error| said(&error))
 }
 
 /// Bars side by side, in groups.
@@ -192,12 +148,10 @@ mod tests {
             ("ours".to_owned(), vec![(1.0, 2.0), (10.0, 3.0)]),
             ("theirs".to_owned(), vec![(1.0, 4.0), (10.0, 900.0)]),
         ];
-        for axes in [Axes::Linear, Axes::Logarithmic] {
-            lines(&path, "a title", ("rate", "time"), &curves, axes).unwrap();
-            let text = std::fs::read_to_string(&path).unwrap();
-            for name in ["a title", "rate", "time", "ours", "theirs", "<polyline"] {
-                assert!(text.contains(name), "{name} in {text}");
-            }
+        lines(&path, "a title", ("rate", "time"), &curves).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in ["a title", "rate", "time", "ours", "theirs", "<polyline"] {
+            assert!(text.contains(name), "{name} in {text}");
         }
         let series = [
             ("ours".to_owned(), vec![1.0, 2.0]),

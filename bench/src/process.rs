@@ -4,6 +4,8 @@
 //! `/proc/PID/stat` has it in hundredths of a second. What the kernel does for a connection in an
 //! interrupt is charged to whoever ran then, here as there.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -73,14 +75,37 @@ pub fn pinned(cpu: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// Lets a thread run on that CPU alone; 0 is the calling one, with what it starts from now on.
+///
+/// # Errors
+/// When there is no such thread or CPU.
+pub fn pin(thread: u32, cpu: usize) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    let pinned = set
+        .set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(thread as i32), &set));
+    pinned.map_err(|error| format!("pinning to CPU {cpu}: {error}"))
+}
+
 /// Lets the calling thread, and what it starts from now on, run on that CPU alone.
 ///
 /// # Panics
 /// When there is no such CPU.
 pub fn pin_to(cpu: usize) {
-    let mut set = nix::sched::CpuSet::new();
-    set.set(cpu).expect("a CPU's number");
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).expect("such a CPU");
+    pin(0, cpu).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// Starts something on that CPU, where it stays; the calling thread goes back to its own.
+///
+/// # Panics
+/// When there is no such CPU.
+pub fn on<T>(cpu: usize, start: impl FnOnce() -> T) -> T {
+    let this = Pid::from_raw(0);
+    let before = sched_getaffinity(this).expect("a thread of ours");
+    pin_to(cpu);
+    let started = start();
+    sched_setaffinity(this, &before).expect("where it was before");
+    started
 }
 
 #[cfg(test)]

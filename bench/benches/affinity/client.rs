@@ -2,7 +2,8 @@
 //! the moment of the first token is that of its bytes.
 
 use super::PATIENCE;
-use super::place::{Daemon, Place};
+use super::place::Place;
+use bench::daemon::Daemon;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{Read as _, Write as _};
@@ -37,12 +38,12 @@ impl Client {
             .with_no_client_auth();
         let name = ServerName::try_from("edge.test").expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a connection");
-        let tcp = TcpStream::connect(daemon.address).expect("the edge");
+        let tcp = TcpStream::connect(daemon.address("listen")).expect("the edge");
         tcp.set_nodelay(true).expect("our socket");
         tcp.set_read_timeout(Some(PATIENCE)).expect("our socket");
         Self {
             stream: StreamOwned::new(connection, tcp),
-            key: place.key(),
+            key: place.key.clone(),
         }
     }
 

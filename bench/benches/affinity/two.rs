@@ -7,7 +7,8 @@
 //! is killed half-way.
 
 use super::client::{Client, Turn};
-use super::place::{Daemon, Place};
+use super::place::Place;
+use bench::daemon::Daemon;
 use bench::{figure, median};
 use edge_userspace::demo_model::{DemoModel, Options};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -79,7 +80,7 @@ fn hold_all(
     let mut models: Vec<_> = (0..upstreams).map(|_| model()).collect();
     let addresses: Vec<_> = models.iter().map(DemoModel::address).collect();
     let place = Place::new(&addresses, remembers, TOKENS_PER_MS);
-    let daemon = Daemon::start(&place);
+    let daemon = place.start();
     let (over, killed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (turns, in_flight) = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
@@ -105,7 +106,7 @@ fn hold_all(
     });
     assert_eq!(turns.len(), CLIENTS * conversations * TURNS);
     if remembers {
-        let (requests, seconds) = daemon.histogram("edge_context_look_up_seconds");
+        let (requests, seconds) = histogram(&daemon, "edge_context_look_up_seconds");
         assert_eq!(requests, turns.len() as f64 + in_flight as f64);
         // Two looks at the clock are in it.
         let ns = seconds * 1e9 / requests - clock_ns();
@@ -133,6 +134,19 @@ fn hold_all(
         told("failed_in_flight", in_flight as f64, "requests");
     }
     outcome
+}
+
+/// How many there are of a histogram of seconds, and their sum.
+fn histogram(daemon: &Daemon, name: &str) -> (f64, f64) {
+    let text = daemon.metrics();
+    let value = |what: &str| -> f64 {
+        let name = format!("{name}_{what} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&name));
+        value
+            .and_then(|value| value.parse().ok())
+            .expect("the metric")
+    };
+    (value("count"), value("sum"))
 }
 
 /// What two looks at the clock take by themselves.

@@ -102,19 +102,7 @@ async fn h2(
 }
 
 async fn h1(stream: &mut TcpStream, target: &Target, body: &[u8], seen: &mut impl FnMut(&[u8])) {
-    let more: String = (target.headers.iter())
-        .map(|(name, value)| format!("{name}: {value}\r\n"))
-        .collect();
-    let head = format!(
-        "POST {} HTTP/1.1\r\nhost: edge.test\r\ncontent-type: application/json\r\n\
-         authorization: Bearer {}\r\nx-api-key: {}\r\nanthropic-version: 2023-06-01\r\n\
-         content-length: {}\r\n{more}\r\n",
-        target.path(),
-        target.key,
-        target.key,
-        body.len()
-    );
-    let request = [head.as_bytes(), body].concat();
+    let request = target.request(body, "");
     stream.write_all(&request).await.expect("a server");
     let mut buffer = Vec::with_capacity(16_384);
     let head = loop {

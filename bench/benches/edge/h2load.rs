@@ -79,7 +79,8 @@ fn start(target: &Target, body: &Path, requests: usize) -> Child {
     }
     let scheme = match target.speaks {
         Speaks::Tls => {
-            let names = target.alpn().concat_names();
+            let names = target.alpn().join(&b',');
+            let names = String::from_utf8_lossy(&names);
             command.args(["--groups", "X25519", "--npn-list", &names]);
             command.args(["--clients", "1", "--max-concurrent-streams"]);
             command.arg(AT_A_TIME.to_string());
@@ -95,19 +96,4 @@ fn start(target: &Target, body: &Path, requests: usize) -> Child {
     command.arg(format!("{scheme}://{}{}", target.address, target.path()));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.spawn().expect("h2load of nghttp2-client")
-}
-
-trait Names {
-    /// As h2load takes them.
-    fn concat_names(&self) -> String;
-}
-
-impl Names for Vec<Vec<u8>> {
-    fn concat_names(&self) -> String {
-        let names: Vec<_> = self
-            .iter()
-            .map(|name| String::from_utf8_lossy(name))
-            .collect();
-        names.join(",")
-    }
 }

@@ -4,10 +4,9 @@ use crate::subject::Subject;
 use crate::table;
 use crate::workload::{Sample, Workload};
 use bench::peers::GATEWAYS;
-use bench::plot;
+use bench::{percentile, plot};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 /// Every sample so far.
 pub(crate) struct Record {
@@ -24,10 +23,13 @@ struct Row {
 }
 
 /// What a row may have, in the record's order.
-const VALUES: [&str; 13] = [
-    "cpu_us",
-    "rate_per_s",
-    "resident_kib",
+const VALUES: [&[&str]; 3] = [
+    &["cpu_us", "rate_per_s", "resident_kib"],
+    &OF_STREAMS,
+    &["idle_bytes", "counting_p50_us", "look_up_p50_us"],
+];
+/// What a row of streams has beside.
+pub(crate) const OF_STREAMS: [&str; 7] = [
     "first_p50_us",
     "first_p99_us",
     "transit_p50_us",
@@ -35,9 +37,6 @@ const VALUES: [&str; 13] = [
     "gap_p50_us",
     "gap_p99_us",
     "stalls",
-    "idle_bytes",
-    "counting_p50_us",
-    "look_up_p50_us",
 ];
 
 impl Record {
@@ -59,8 +58,8 @@ impl Record {
         values.insert("resident_kib", of.resident_bytes as f64 / 1024.0);
         if let Some(times) = of.times {
             let mut add = |p50, p99, samples: Vec<f64>| {
-                values.insert(p50, percentile(&samples, 50.0));
-                values.insert(p99, percentile(&samples, 99.0));
+                values.insert(p50, percentile(&samples, 50));
+                values.insert(p99, percentile(&samples, 99));
             };
             add("first_p50_us", "first_p99_us", times.first);
             add("transit_p50_us", "transit_p99_us", times.transit);
@@ -92,8 +91,8 @@ impl Record {
         if values.is_empty() {
             return None;
         }
-        let middle = percentile(&values, 50.0);
-        let spread = percentile(&values, 75.0) - percentile(&values, 25.0);
+        let middle = percentile(&values, 50);
+        let spread = percentile(&values, 75) - percentile(&values, 25);
         Some((middle, spread * 100.0 / middle))
     }
 
@@ -182,16 +181,15 @@ impl Record {
         if !keep {
             return;
         }
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-        std::fs::create_dir_all(&folder).expect("room on the disk");
-        let mut text = format!("workload,subject,round,{}\n", VALUES.join(","));
+        let names = VALUES.concat();
+        let mut text = format!("workload,subject,round,{}\n", names.join(","));
         for row in &self.rows {
             let value = |name: &&str| {
                 row.values
                     .get(name)
                     .map_or(String::new(), |v| format!("{v:.3}"))
             };
-            let values: Vec<_> = VALUES.iter().map(value).collect();
+            let values: Vec<_> = names.iter().map(value).collect();
             let _ = writeln!(
                 text,
                 "{},{},{},{}",
@@ -201,10 +199,10 @@ impl Record {
                 values.join(",")
             );
         }
-        std::fs::write(folder.join("edge.csv"), text).expect("room on the disk");
-        self.plot(&folder);
+        std::fs::write(bench::record("edge.csv"), text).expect("room on the disk");
         let mut workloads: Vec<&str> = self.rows.iter().map(|row| row.workload).collect();
         workloads.dedup();
+        self.plot(&workloads);
         let rounds = self.rows.iter().map(|row| row.round + 1).max().unwrap_or(0);
         let of = |workload: &str, subject: &str, value: &str| {
             self.median(workload, subject, value).map(|median| median.0)
@@ -212,9 +210,7 @@ impl Record {
         table::write(&table::render(&self.subjects, &workloads, rounds, &of));
     }
 
-    fn plot(&self, folder: &Path) {
-        let mut workloads: Vec<&str> = self.rows.iter().map(|row| row.workload).collect();
-        workloads.dedup();
+    fn plot(&self, workloads: &[&str]) {
         // Those in Python and JavaScript would make the rest invisible.
         let subjects = self.subjects.iter();
         let subjects = subjects.filter(|(name, _)| !["litellm", "portkey"].contains(name));
@@ -230,18 +226,9 @@ impl Record {
         });
         let series: Vec<plot::Bars> = series.collect();
         let title = "CPU time of the server for the same work, the edge's = 1";
-        let path = folder.join("edge-cpu.svg");
-        if let Err(why) = plot::bars(&path, title, "times the edge's", &workloads, &series) {
+        let path = bench::record("edge-cpu.svg");
+        if let Err(why) = plot::bars(&path, title, "times the edge's", workloads, &series) {
             println!("no plot: {why}");
         }
     }
-}
-
-/// Of samples that need not be in order.
-fn percentile(samples: &[f64], percent: f64) -> f64 {
-    let mut samples = samples.to_vec();
-    samples.sort_by(f64::total_cmp);
-    let last = samples.len().saturating_sub(1);
-    let at = (last as f64 * percent / 100.0).round() as usize;
-    samples.get(at).copied().unwrap_or(f64::NAN)
 }

@@ -4,10 +4,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Passes connections on `address` to `upstream` until the process is ended.
 pub(crate) fn serve(address: &str, upstream: &str) -> ! {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
+    crate::block_on(async {
         let listener = TcpListener::bind(address).await.expect("that address");
         loop {
             let Ok((mut client, _)) = listener.accept().await else {

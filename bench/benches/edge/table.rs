@@ -1,5 +1,6 @@
 //! The tables of a full run, put into `docs/benchmarks.md` where two marks stand.
 
+use crate::record::OF_STREAMS;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -59,16 +60,7 @@ pub(crate) fn render(
              |---|---|---|---|---|---|---|---|"
         );
         for (subject, _) in subjects {
-            let names = [
-                "first_p50_us",
-                "first_p99_us",
-                "transit_p50_us",
-                "transit_p99_us",
-                "gap_p50_us",
-                "gap_p99_us",
-                "stalls",
-            ];
-            let cells = names.map(|name| of(workload, subject, name));
+            let cells = OF_STREAMS.map(|name| of(workload, subject, name));
             row(&mut text, subject, &cells);
         }
     }
@@ -113,16 +105,14 @@ fn head(rounds: usize) -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name"));
     let model = model.map_or("", |line| line.trim_start_matches([' ', '\t', ':']));
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!(
-        "{}, commit {}, Linux {}, {model}, {} CPUs, load average {} in the end; up to {rounds} \
+        "{}, commit {}, Linux {}, {model}, load average {} in the end; up to {rounds} \
          interleaved rounds, medians.\n\n\
          ![CPU time of each server for the same work](../bench/record/edge-cpu.svg)\n",
         said("date", &["--utc", "+%Y-%m-%d"]),
         said("git", &["rev-parse", "--short", "HEAD"]),
         said("uname", &["-r"]),
-        said("nproc", &["--all"]),
-        load.split(' ').next().unwrap_or_default()
+        bench::daemon::load_average()
     )
 }
 

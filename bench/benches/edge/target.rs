@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// The audience of the edge's configuration in `bench/peers`.
-const AUDIENCE: &str = "bench";
+pub(crate) const AUDIENCE: &str = "bench";
 
 /// What clients of a server need.
 pub(crate) struct Target {
@@ -30,7 +30,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new(site: &Site, speaks: Speaks, is_edge: bool, is_chat: bool) -> Self {
+    /// `tokens`: each connection offers one. `headers` are sent beside the usual.
+    pub(crate) fn new(
+        site: &Site,
+        speaks: Speaks,
+        tokens: bool,
+        is_chat: bool,
+        headers: Vec<(&'static str, String)>,
+    ) -> Self {
         let config = |resumption| {
             let mut provider = rustls::crypto::aws_lc_rs::default_provider();
             provider.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::X25519];
@@ -51,10 +58,10 @@ impl Target {
             speaks,
             key: site.key.clone(),
             is_chat,
-            headers: Vec::new(),
+            headers,
             config: config(Resumption::disabled()),
             resuming: config(Resumption::in_memory_sessions(64)),
-            tokens: is_edge.then(source),
+            tokens: tokens.then(source),
         }
     }
 
@@ -65,6 +72,24 @@ impl Target {
         } else {
             "/v1/messages"
         }
+    }
+
+    /// A request in HTTP/1.1, with `more` lines in its head.
+    pub(crate) fn request(&self, body: &[u8], more: &str) -> Vec<u8> {
+        let headers = self.headers.iter();
+        let headers: String = headers
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: edge.test\r\ncontent-type: application/json\r\n\
+             authorization: Bearer {}\r\nx-api-key: {}\r\nanthropic-version: 2023-06-01\r\n\
+             content-length: {}\r\n{headers}{more}\r\n",
+            self.path(),
+            self.key,
+            self.key,
+            body.len()
+        );
+        [head.as_bytes(), body].concat()
     }
 
     /// What a connection offers: to the edge a fresh token too.

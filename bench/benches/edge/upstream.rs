@@ -24,10 +24,7 @@ const MODELS: &str = r#"{"object":"list","data":[{"id":"bench","object":"model"}
 
 /// Answers on that address until the process is ended.
 pub(crate) fn serve(address: &str) -> ! {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
+    crate::block_on(async {
         let listener = TcpListener::bind(address).await.expect("that address");
         loop {
             if let Ok((stream, _)) = listener.accept().await {

@@ -3,7 +3,7 @@
 use crate::Effort;
 use crate::streams::Times;
 use crate::subject::{Subject, World};
-use crate::{connections, h2load, prompts, streams};
+use crate::{block_on, connections, h2load, prompts, streams};
 use bench::peers::Speaks;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
@@ -264,13 +264,6 @@ impl Workload {
             _ => None,
         }
     }
-}
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(work)
 }
 
 /// The median of what came into a histogram between two looks, evenly spread in its bucket.

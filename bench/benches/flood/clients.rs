@@ -26,7 +26,7 @@ const BODY: &str =
 /// What became of some.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Honest {
-    /// Times of those that were answered, sorted.
+    /// Times of those that were answered.
     pub(crate) times: Vec<Duration>,
     /// What the others met with.
     pub(crate) errors: Vec<String>,
@@ -40,10 +40,8 @@ impl Honest {
 
     /// Of 100 that were answered so many were as quick as that, in milliseconds.
     pub(crate) fn percentile_ms(&self, percent: usize) -> f64 {
-        let at = (self.times.len() * percent).div_ceil(100).max(1) - 1;
-        self.times
-            .get(at)
-            .map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
+        let ms = self.times.iter().map(|time| time.as_secs_f64() * 1000.0);
+        bench::percentile(&ms.collect::<Vec<_>>(), percent)
     }
 }
 
@@ -84,7 +82,6 @@ async fn run_here(place: &Place, time: Duration) -> Honest {
             Err(error) => honest.errors.push(error),
         }
     }
-    honest.times.sort();
     honest
 }
 

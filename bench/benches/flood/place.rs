@@ -2,7 +2,7 @@
 //! The same certificate and the same API key for all of them. It times nothing.
 
 use super::net::{ATTACKED, HONEST, PORT};
-use bench::daemon::edge;
+use bench::daemon::new_key;
 use bench::peers::Site;
 use edge_common::token::{KeyId, Token};
 use edge_userspace::keys::derive;
@@ -30,17 +30,11 @@ impl Place {
     pub(crate) fn new(upstream: SocketAddr) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
-        let new = format!(
-            "keys new --store keys.journal --name bench --audience {AUDIENCE} --api-key-out key"
-        );
-        let output = edge(path, &new).output().expect("edge keys new");
-        assert!(output.status.success(), "{output:?}");
-        let key = fs::read_to_string(path.join("key")).expect("the key");
-        let key = key.trim();
+        let key = new_key(path, AUDIENCE);
         let listen = SocketAddr::from(([0, 0, 0, 0], PORT));
         let api_key = ApiKey::new(key.as_bytes().to_vec());
         Self {
-            site: Site::new(path.to_owned(), listen, upstream, key),
+            site: Site::new(path.to_owned(), listen, upstream, &key),
             key_id: derive::key_id(&api_key),
             mac_key: derive::mac_key(&api_key, AUDIENCE).words(),
             _directory: directory,

@@ -3,18 +3,15 @@
 
 use super::hellos::Attack;
 use super::phase::{Cell, Phase};
-use bench::plot::{self, Axes};
+use bench::plot;
 use std::fs;
-use std::path::Path;
 
 /// Writes them.
 pub(crate) fn write(attacks: &[Attack], cells: &[Cell]) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    fs::create_dir_all(&folder).expect("room on the disk");
     for attack in attacks {
-        draw(&folder, *attack, cells);
+        draw(*attack, cells);
     }
-    let path = folder.join("flood.csv");
+    let path = bench::record("flood.csv");
     let head = "attack,server,rate_per_s,phase,opened,connected,frames,answers,ends,resets,lasted_ms,\
                 machine_ms,idle_share,stolen_ms,server_ms,receiving_ms,xdp_ms,xdp_runs,\
                 honest_asked,honest_errors,honest_p50_ms,honest_p99_ms,sockets,requests,\
@@ -31,7 +28,7 @@ pub(crate) fn write(attacks: &[Attack], cells: &[Cell]) {
 }
 
 /// A curve for each server.
-fn draw(folder: &Path, attack: Attack, cells: &[Cell]) {
+fn draw(attack: Attack, cells: &[Cell]) {
     let cells: Vec<_> = cells.iter().filter(|cell| cell.attack == attack).collect();
     let curves = |of: fn(&Cell) -> f64| {
         let mut curves: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -51,11 +48,10 @@ fn draw(folder: &Path, attack: Attack, cells: &[Cell]) {
         if curves.is_empty() {
             return;
         }
-        let path = folder.join(format!("flood-{}-{what}.svg", attack.name()));
+        let path = bench::record(&format!("flood-{}-{what}.svg", attack.name()));
         let title = format!("{}: {y}", attack.name());
         let x = "attack connections a second";
-        plot::lines(&path, &title, (x, y), curves, Axes::Logarithmic)
-            .unwrap_or_else(|why| println!("no plot: {why}"));
+        plot::lines(&path, &title, (x, y), curves).unwrap_or_else(|why| println!("no plot: {why}"));
     };
     let p99 = curves(|cell| cell.attacked.honest.percentile_ms(99));
     save("p99", "p99 of honest clients, ms", &p99);

@@ -2,13 +2,12 @@
 //! in driver mode, in generic mode, and without it; the peers; and the floor, which accepts
 //! connections and closes them. Not here: what is asked of them.
 
-use super::net::{OTHER_CPU, PORT, SERVER_CPU};
+use super::net::{PORT, SERVER_CPU};
 use super::place::Place;
 use bench::daemon::Daemon;
-use bench::peers::{self, PROXIES, Peer};
+use bench::peers::{PROXIES, Peer, Running, Server};
 use bench::process;
 use std::net::{SocketAddr, TcpListener};
-use std::process::Stdio;
 use std::time::Duration;
 
 /// Set for the process that is to be the floor.
@@ -65,36 +64,18 @@ impl Target {
         match self {
             Self::Edge(attach) => {
                 place.configure(attach);
-                process::pin_to(SERVER_CPU);
-                let daemon = Daemon::start(&place.site.directory, PATIENCE);
-                process::pin_to(OTHER_CPU);
-                Ok(Running::Edge(daemon))
+                let start = || Daemon::start(&place.site.directory, PATIENCE);
+                Ok(Running::Edge(process::on(SERVER_CPU, start)))
             }
-            Self::Peer(peer) => peer.start(&place.site, SERVER_CPU).map(Running::Peer),
+            Self::Peer(peer) => peer.start(&place.site, SERVER_CPU).map(Running::Other),
             Self::Floor => {
                 let own = std::env::current_exe().map_err(|error| error.to_string())?;
                 let mut command = process::pinned(SERVER_CPU, own);
-                command.env(AS_FLOOR, "1").stdin(Stdio::null());
+                command.env(AS_FLOOR, "1");
                 let address = SocketAddr::from(([127, 0, 0, 1], PORT));
                 let log = place.site.directory.join("log");
-                peers::Server::start(&mut command, address, &log, PATIENCE).map(Running::Peer)
+                Server::start(&mut command, address, &log, PATIENCE).map(Running::Other)
             }
-        }
-    }
-}
-
-/// A running server. Dropping it ends it.
-pub(crate) enum Running {
-    Edge(Daemon),
-    Peer(peers::Server),
-}
-
-impl Running {
-    /// The number of its process.
-    pub(crate) fn id(&self) -> u32 {
-        match self {
-            Self::Edge(daemon) => daemon.id(),
-            Self::Peer(server) => server.id(),
         }
     }
 }

@@ -5,7 +5,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a server listens, what it stands before, and its files.
 #[derive(Clone, Debug)]
@@ -24,32 +24,14 @@ impl Site {
     /// The name in the certificate.
     pub const NAME: &'static str = "edge.test";
 
-    /// Makes the directory, and in it a certificate of P-256 that nobody else has.
+    /// Makes the directory, and in it a certificate.
     ///
     /// # Panics
     /// When there is no room on the disk.
     #[must_use]
     pub fn new(directory: PathBuf, listen: SocketAddr, upstream: SocketAddr, key: &str) -> Self {
         fs::create_dir_all(&directory).expect("room on the disk");
-        let write = |name: &str, text: &str| {
-            fs::write(directory.join(name), text).expect("room on the disk");
-        };
-        let ca_key = rcgen::KeyPair::generate().expect("a key");
-        let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
-        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        // By default both would have one name, and OpenSSL take the leaf for its own issuer.
-        (ca.distinguished_name).push(rcgen::DnType::CommonName, "bench");
-        let ca_certificate = ca.self_signed(&ca_key).expect("a certificate");
-        let issuer = rcgen::Issuer::new(ca, ca_key);
-        let leaf_key = rcgen::KeyPair::generate().expect("a key");
-        let leaf = rcgen::CertificateParams::new(vec![Self::NAME.to_owned()]);
-        let leaf = leaf.expect("parameters").signed_by(&leaf_key, &issuer);
-        let leaf = leaf.expect("a certificate").pem();
-        let leaf_key = leaf_key.serialize_pem();
-        write("ca.pem", &ca_certificate.pem());
-        write("cert.pem", &leaf);
-        write("key.pem", &leaf_key);
-        write("bundle.pem", &format!("{leaf}{leaf_key}"));
+        certify(&directory);
         Self {
             directory,
             listen,
@@ -85,12 +67,48 @@ impl Site {
     /// When the file cannot be read.
     #[must_use]
     pub fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(self.directory.join("ca.pem"));
-        let certificate = certificate.expect("our certificate");
-        roots.add(certificate).expect("our certificate");
-        roots
+        roots(&self.directory)
     }
+}
+
+/// Writes a certificate of P-256 that nobody else has: `cert.pem`, `key.pem`, both in
+/// `bundle.pem`, and `ca.pem` of who signed it.
+///
+/// # Panics
+/// When there is no room on the disk.
+pub fn certify(directory: &Path) {
+    let write = |name: &str, text: &str| {
+        fs::write(directory.join(name), text).expect("room on the disk");
+    };
+    let ca_key = rcgen::KeyPair::generate().expect("a key");
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    // By default both would have one name, and OpenSSL take the leaf for its own issuer.
+    (ca.distinguished_name).push(rcgen::DnType::CommonName, "bench");
+    let ca_certificate = ca.self_signed(&ca_key).expect("a certificate");
+    let issuer = rcgen::Issuer::new(ca, ca_key);
+    let leaf_key = rcgen::KeyPair::generate().expect("a key");
+    let leaf = rcgen::CertificateParams::new(vec![Site::NAME.to_owned()]);
+    let leaf = leaf.expect("parameters").signed_by(&leaf_key, &issuer);
+    let leaf = leaf.expect("a certificate").pem();
+    let leaf_key = leaf_key.serialize_pem();
+    write("ca.pem", &ca_certificate.pem());
+    write("cert.pem", &leaf);
+    write("key.pem", &leaf_key);
+    write("bundle.pem", &format!("{leaf}{leaf_key}"));
+}
+
+/// Who signed that directory's certificate.
+///
+/// # Panics
+/// When the file cannot be read.
+#[must_use]
+pub fn roots(directory: &Path) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(directory.join("ca.pem"));
+    let certificate = certificate.expect("our certificate");
+    roots.add(certificate).expect("our certificate");
+    roots
 }
 
 /// An address of this machine that is free now.

@@ -16,7 +16,7 @@ mod router;
 
 use bench::process;
 use bench::trace::Trace;
-use bench::{figure, figure_exact, median};
+use bench::{figure, figure_exact, median, percentile};
 use conversations::Conversations;
 use drive::Outcome;
 use fleet::{Fleet, Work};
@@ -224,10 +224,8 @@ fn measure(
     took: Duration,
 ) -> Measured {
     let requests = outcome.first_events.len();
-    let mut ms: Vec<_> = (outcome.first_events.iter())
-        .map(|time| time.as_secs_f64() * 1000.0)
-        .collect();
-    ms.sort_by(f64::total_cmp);
+    let ms = outcome.first_events.iter();
+    let ms: Vec<_> = ms.map(|time| time.as_secs_f64() * 1000.0).collect();
     let sum = |of: fn(&Work) -> u64| work.iter().map(of).sum::<u64>() as f64;
     let spread = |of: fn(&Work) -> u64| {
         let most = work.iter().map(of).max().unwrap_or(0) as f64;
@@ -240,8 +238,8 @@ fn measure(
         requests,
         failed: outcome.failed,
         hit_pct: sum(|work| work.cached) * 100.0 / sum(|work| work.tokens),
-        p50_ms: ms[requests / 2],
-        p99_ms: ms[requests * 99 / 100],
+        p50_ms: percentile(&ms, 50),
+        p99_ms: percentile(&ms, 99),
         spread: spread(|work| work.prompts),
         read_spread: spread(|work| work.tokens - work.cached),
         cpu_us: took.as_secs_f64() * 1e6 / requests as f64,

@@ -2,9 +2,8 @@
 
 use super::router::Router;
 use super::{Measured, Scenario, middle};
-use bench::plot;
+use bench::{plot, record};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 /// To `bench/record/affinity.csv`, in place of what was there.
 pub(crate) fn write(measured: &[Measured], versions: &[String]) {
@@ -29,7 +28,7 @@ pub(crate) fn write(measured: &[Measured], versions: &[String]) {
             run.cpu_us
         );
     }
-    let path = folder().join("affinity.csv");
+    let path = record("affinity.csv");
     std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     println!("wrote {}", path.display());
 }
@@ -72,15 +71,8 @@ pub(crate) fn plot(routers: &[Router], measured: &[Measured]) {
                 (router.name().to_owned(), Scenario::ALL.map(of).to_vec())
             })
             .collect();
-        let path = folder().join(file);
+        let path = record(file);
         plot::bars(&path, title, unit, &scenarios, &bars).expect("a plot");
         println!("wrote {}", path.display());
     }
-}
-
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    std::fs::create_dir_all(&folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    folder
 }
