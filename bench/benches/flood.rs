@@ -11,8 +11,9 @@
 //! server pays for TCP alone.
 //!
 //! `--quick` has one attack and short phases; `EDGE_FLOOD_ATTACKS=syn,slow` names the attacks,
-//! `EDGE_FLOOD_TARGETS` the servers, `EDGE_FLOOD_RATES` the rates. It needs root; everything
-//! that it makes ends with its process, however that ends.
+//! `EDGE_FLOOD_TARGETS` the servers, `EDGE_FLOOD_RATES` the rates. A full run, of which nothing
+//! is chosen, writes `bench/record/flood.csv` and its plots. It needs root; everything that it
+//! makes ends with its process, however that ends.
 
 #[path = "flood/attackers.rs"]
 mod attackers;
@@ -28,12 +29,8 @@ mod net;
 mod phase;
 #[path = "flood/place.rs"]
 mod place;
-#[path = "flood/programs.rs"]
-mod programs;
 #[path = "flood/record.rs"]
 mod record;
-#[path = "flood/segment.rs"]
-mod segment;
 #[path = "flood/servers.rs"]
 mod servers;
 #[path = "flood/shared.rs"]
@@ -45,7 +42,7 @@ mod summary;
 #[path = "flood/upstream.rs"]
 mod upstream;
 
-use bench::process;
+use bench::{is_wanted, process};
 use hellos::Attack;
 use net::Net;
 use phase::{Cell, World};
@@ -53,6 +50,13 @@ use place::Place;
 use servers::Target;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// What chooses a part of it: attacks, servers, rates, with commas between.
+const CHOICES: [&str; 3] = [
+    "EDGE_FLOOD_ATTACKS",
+    "EDGE_FLOOD_TARGETS",
+    "EDGE_FLOOD_RATES",
+];
 
 /// How much.
 struct Effort {
@@ -106,41 +110,40 @@ fn main() -> ExitCode {
     for attack in &effort.attacks {
         cells.extend(flood(&world, *attack, &targets, &effort));
     }
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    println!("the load was {}", load.trim());
-    if said("--bench") {
-        summary::print(&effort.attacks, &cells);
-        record::write(&effort.attacks, &cells);
-    } else {
+    println!("the load was {}", bench::daemon::load_average());
+    if !said("--bench") {
+        for cell in &cells {
+            let honest = [&cell.control.honest, &cell.attacked.honest];
+            let is_well = honest.iter().all(|honest| honest.errors.is_empty());
+            assert!(is_well, "{}", cell.show());
+        }
         println!("everything gets its answer");
+        return ExitCode::SUCCESS;
+    }
+    summary::print(&effort.attacks, &cells);
+    if !said("--quick") && CHOICES.iter().all(|name| std::env::var_os(name).is_none()) {
+        record::write(&effort.attacks, &cells);
     }
     ExitCode::SUCCESS
 }
 
 impl Effort {
     fn of(attacks: &[Attack], rates: &[u64], seconds: u64) -> Self {
-        let listed = |variable: &str| std::env::var(variable).ok();
-        let is_in = |list: &Option<String>, name: &str| {
-            (list.as_ref()).is_none_or(|list| list.split(',').any(|listed| listed == name))
+        let [in_attacks, in_targets, in_rates] = CHOICES;
+        let attacks = match std::env::var_os(in_attacks) {
+            Some(_) => &Attack::ALL,
+            None => attacks,
         };
-        let (wanted, named) = (listed("EDGE_FLOOD_ATTACKS"), listed("EDGE_FLOOD_TARGETS"));
-        let attacks = if wanted.is_some() {
-            &Attack::ALL[..]
-        } else {
-            attacks
-        };
-        let rates = listed("EDGE_FLOOD_RATES").map_or(rates.to_vec(), |list| {
-            let numbers = list
-                .split(',')
-                .map(|number| number.parse().expect("a rate"));
-            numbers.collect()
+        let rates = std::env::var(in_rates).map_or(rates.to_vec(), |list| {
+            let numbers = list.split(',');
+            numbers.map(|rate| rate.parse().expect("a rate")).collect()
         });
         Self {
             attacks: (attacks.iter().copied())
-                .filter(|attack| is_in(&wanted, attack.name()))
+                .filter(|attack| is_wanted(in_attacks, attack.name()))
                 .collect(),
             targets: (Target::all().into_iter())
-                .filter(|target| is_in(&named, &target.name()))
+                .filter(|target| is_wanted(in_targets, &target.name()))
                 .collect(),
             rates,
             time: Duration::from_secs(seconds),

@@ -7,12 +7,12 @@ mod net;
 mod skip;
 
 use edge_common::policy::{Reason, Verdict};
-use net::capture::{Tcp, tcp};
 use net::client::{Ask, Clients, Shape};
 use net::edge::Edge;
 use net::frames::Template;
 use net::packet::{BATCH, Batch, PacketSocket, Way};
 use net::process::token;
+use net::segment::{Tcp, tcp};
 use net::sockets::sockets;
 use net::wire::{CLIENT_INTERFACE, Conditions, Family, Wire};
 use std::net::SocketAddr;

@@ -12,13 +12,13 @@ mod net;
 mod skip;
 
 use edge_common::policy::{Counter, Reason};
-use net::capture::{Tcp, tcp};
 use net::client::{Clients, Shape, connect};
 use net::edge::Edge;
 use net::frames::Template;
 use net::handshake;
 use net::packet::{Batch, PacketSocket, Way};
 use net::process::{self, Key, PATIENCE, Tls, token};
+use net::segment::{Tcp, tcp};
 use net::sockets::sockets;
 use net::wire::{CLIENT_INTERFACE, Conditions, Family, Wire};
 use rustls::StreamOwned;

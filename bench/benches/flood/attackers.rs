@@ -5,9 +5,9 @@
 //! without waiting. Bounded in rate and time. Not here: what they send ([`super::hellos`]).
 
 use super::net::{ATTACKING, CONTROL, TARGET};
-use super::segment::Segment;
 use super::shared::frames::Template;
-use super::shared::packet::{BATCH, Batch, PacketSocket, Way};
+use super::shared::packet::{BATCH, Batch, PacketSocket, Pool, Way};
+use super::shared::segment::{Tcp, tcp};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +63,13 @@ pub(crate) struct Done {
 
 /// Attackers of one kind. Made and run on a thread that lives in their namespace.
 pub(crate) struct Attackers {
+    is_control: bool,
+    receiver: PacketSocket,
+    voice: Voice,
+}
+
+/// What they say, and to what.
+struct Voice {
     is_slow: bool,
     is_silent: bool,
     is_control: bool,
@@ -75,7 +82,6 @@ pub(crate) struct Attackers {
     /// What follows those later.
     later: Vec<(u32, Template)>,
     sender: PacketSocket,
-    receiver: PacketSocket,
     first: u64,
     pool: Pool,
     slow: VecDeque<Slow>,
@@ -95,8 +101,8 @@ impl Attackers {
     pub(crate) fn new(manner: &Manner, prefixes: u64, is_control: bool) -> Self {
         // No two runs use one address and port, as far as they go.
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        const ACK: u8 = Segment::ACK;
-        let with_push = |payload: &[u8]| Template::new(TARGET, ACK | Segment::PSH, &[], payload);
+        const ACK: u8 = Tcp::ACK;
+        let with_push = |payload: &[u8]| Template::new(TARGET, ACK | Tcp::PSH, &[], payload);
         let bare = || Template::new(TARGET, ACK, &[], &[]);
         let (mut then, mut later) = (Vec::new(), Vec::new());
         match manner {
@@ -116,21 +122,25 @@ impl Attackers {
             }
         }
         let interface = if is_control { CONTROL } else { ATTACKING };
-        Self {
+        let voice = Voice {
             is_slow: matches!(manner, Manner::Slow(_)),
             is_silent: !matches!(manner, Manner::Sends(_)),
             is_control,
             prefixes,
-            syn: Template::new(TARGET, Segment::SYN, &OPTIONS, &[]),
+            syn: Template::new(TARGET, Tcp::SYN, &OPTIONS, &[]),
             bare: bare(),
-            reset: Template::new(TARGET, Segment::RST, &[], &[]),
+            reset: Template::new(TARGET, Tcp::RST, &[], &[]),
             then,
             later,
             sender: PacketSocket::sender(interface),
-            receiver: PacketSocket::receiver(interface, Way::Incoming, 64 << 20),
             first: NEXT.fetch_add(1 << 20, Ordering::Relaxed),
             pool: Pool::default(),
             slow: VecDeque::new(),
+        };
+        Self {
+            is_control,
+            receiver: PacketSocket::receiver(interface, Way::Incoming, 64 << 20),
+            voice,
         }
     }
 
@@ -154,11 +164,11 @@ impl Attackers {
                 owed = late;
             }
             for _ in 0..owed.min(BATCH as u64) {
-                self.open(&mut done);
+                self.voice.open(&mut done);
             }
-            self.pool.send(&self.sender, &mut done);
+            self.voice.send(&mut done);
             let heard = self.answer(&mut batch, &mut done);
-            self.go_on(&mut done);
+            self.voice.go_on(&mut done);
             if heard == 0 && owed <= BATCH as u64 {
                 self.receiver.wait(1);
             }
@@ -174,6 +184,27 @@ impl Attackers {
         done
     }
 
+    /// Answers what has come, some batches at most; tells how many frames it was.
+    fn answer(&mut self, batch: &mut Batch, done: &mut Done) -> usize {
+        let mut heard = 0;
+        for _ in 0..8 {
+            let more = self.receiver.receive(batch, |frame| {
+                // The stack's own connections run over the same wire.
+                if let Some(tcp) = tcp(frame).filter(|tcp| is_ours(tcp.to)) {
+                    self.voice.answer(&tcp, done);
+                }
+            });
+            self.voice.send(done);
+            heard += more;
+            if more == 0 {
+                break;
+            }
+        }
+        heard
+    }
+}
+
+impl Voice {
     fn open(&mut self, done: &mut Done) {
         let from = attacker(self.first + done.opened, self.prefixes);
         let sequence = (done.opened as u32).wrapping_mul(0x9e37_79b9);
@@ -221,61 +252,36 @@ impl Attackers {
             slow.due = now + SLOW_PAUSE;
             self.slow.push_back(slow);
         }
-        self.pool.send(&self.sender, done);
+        self.send(done);
     }
 
-    /// Answers what has come, some batches at most; tells how many frames it was.
-    fn answer(&mut self, batch: &mut Batch, done: &mut Done) -> usize {
-        let mut heard = 0;
-        for _ in 0..8 {
-            let mut came = Vec::new();
-            let more = self.receiver.receive(batch, |frame| {
-                // The stack's own connections run over the same wire.
-                let ours = |segment: &Segment| {
-                    segment.to.port() >= FIRST_PORT as u16 && is_ours(segment.to)
-                };
-                came.extend(Segment::of(frame).filter(ours));
-            });
-            for segment in came {
-                self.answer_one(segment, done);
-            }
-            self.pool.send(&self.sender, done);
-            heard += more;
-            if more == 0 {
-                break;
-            }
-        }
-        heard
+    fn send(&mut self, done: &mut Done) {
+        done.frames += self.pool.send(&self.sender);
     }
 
-    fn answer_one(&mut self, segment: Segment, done: &mut Done) {
-        let Segment {
-            to,
-            sequence,
-            acknowledged,
-            flags,
-            payload_bytes,
-        } = segment;
-        let is_end = flags & Segment::FIN != 0;
-        let behind = sequence.wrapping_add(payload_bytes + u32::from(is_end));
-        if flags & Segment::RST != 0 {
+    fn answer(&mut self, tcp: &Tcp<'_>, done: &mut Done) {
+        let (to, acknowledged) = (tcp.to, tcp.acknowledged);
+        let is_end = tcp.flags & Tcp::FIN != 0;
+        if tcp.flags & Tcp::RST != 0 {
             done.resets += 1;
             return;
         }
-        if flags & Segment::SYN != 0 {
+        if tcp.flags & Tcp::SYN != 0 {
             done.connected += 1;
-            self.follow(to, acknowledged, sequence.wrapping_add(1));
+            self.follow(to, acknowledged, tcp.sequence.wrapping_add(1));
             return;
         }
-        done.answers += u64::from(payload_bytes > 0);
+        let bytes = tcp.payload.len() as u32;
+        done.answers += u64::from(bytes > 0);
         done.ends += u64::from(is_end);
         if self.is_silent {
             return;
         }
         if is_end {
             // As a stack does, whose program then closes.
+            let behind = tcp.sequence.wrapping_add(bytes + 1);
             self.bare.fill(self.pool.next(), to, acknowledged, behind);
-        } else if payload_bytes > 0 {
+        } else if bytes > 0 {
             self.reset.fill(self.pool.next(), to, acknowledged, 0);
         }
     }
@@ -291,34 +297,8 @@ fn attacker(index: u64, prefixes: u64) -> SocketAddr {
 }
 
 fn is_ours(address: SocketAddr) -> bool {
-    match address.ip() {
-        IpAddr::V4(address) => address.to_bits() & 0xff80_0000 == 0x0a80_0000,
-        IpAddr::V6(_) => false,
-    }
-}
-
-/// Frames to be sent, in buffers that are used again.
-#[derive(Default)]
-struct Pool {
-    frames: Vec<Vec<u8>>,
-    used: usize,
-}
-
-impl Pool {
-    fn next(&mut self) -> &mut Vec<u8> {
-        if self.used == self.frames.len() {
-            self.frames.push(Vec::new());
-        }
-        self.used += 1;
-        &mut self.frames[self.used - 1]
-    }
-
-    fn send(&mut self, sender: &PacketSocket, done: &mut Done) {
-        if self.used == 0 {
-            return;
-        }
-        sender.send(self.frames[..self.used].iter().map(Vec::as_slice));
-        done.frames += self.used as u64;
-        self.used = 0;
-    }
+    let IpAddr::V4(ip) = address.ip() else {
+        return false;
+    };
+    ip.to_bits() & 0xff80_0000 == 0x0a80_0000 && u64::from(address.port()) >= FIRST_PORT
 }

@@ -4,11 +4,11 @@
 //! server's CPU bears what a server bears that has a network card, and the attackers' bears
 //! nothing of it. Not here: who sends ([`super::attackers`], [`super::clients`]).
 
-use super::programs::{self, Attached};
+use super::shared::bpf::{self, Action, Link};
 use super::shared::namespace::{Namespace, ip};
 use super::shared::system::{self, Offload};
 use super::shared::wire::{CLIENT_MAC, SERVER_MAC};
-use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use bench::process;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -44,7 +44,7 @@ pub(crate) struct Net {
     pub(crate) clients: Namespace,
     /// The kernel's threads that receive for the server.
     pub(crate) receivers: Vec<u32>,
-    _programs: Vec<Attached>,
+    _programs: [Link; 2],
 }
 
 impl Net {
@@ -88,9 +88,13 @@ impl Net {
             ip("route add local 10.64.0.0/10 dev lo");
         });
         clients.run(|| ip(&format!("addr add 10.8.0.2/24 dev {CLIENTS}")));
-        let mut attached = vec![programs::attach(DROPPED, programs::Action::Drop)?];
+        let attach = |interface, action| {
+            bpf::attach_xdp(interface, action)
+                .map_err(|error| format!("XDP on {interface}: {error}"))
+        };
+        let drops = attach(DROPPED, Action::Drop)?;
         // Without one here what a driver-mode program sends back is thrown away.
-        attached.push(attackers.run(|| programs::attach(ATTACKING, programs::Action::Pass))?);
+        let passes = attackers.run(|| attach(ATTACKING, Action::Pass))?;
         let ours = receive_by_threads(&before, &attackers, &clients)?;
         let server = [ATTACKED, HONEST, DROPPED];
         let (mut ours_on_server, mut others) = (Vec::new(), Vec::new());
@@ -103,13 +107,15 @@ impl Net {
         }
         ours_on_server
             .iter()
-            .try_for_each(|pid| pin(*pid, SERVER_CPU))?;
-        others.iter().try_for_each(|pid| pin(*pid, OTHER_CPU))?;
+            .try_for_each(|pid| process::pin(*pid, SERVER_CPU))?;
+        others
+            .iter()
+            .try_for_each(|pid| process::pin(*pid, OTHER_CPU))?;
         Ok(Self {
             attackers,
             clients,
             receivers: ours_on_server,
-            _programs: attached,
+            _programs: [drops, passes],
         })
     }
 }
@@ -193,12 +199,4 @@ fn receivers() -> HashMap<u32, String> {
         Some((pid, interface.to_owned()))
     })
     .collect()
-}
-
-/// Lets a thread run there only.
-fn pin(pid: u32, cpu: usize) -> Result<(), String> {
-    let pid = Pid::from_raw(pid as i32);
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(pid, &set).map_err(|error| format!("pinning to CPU {cpu}: {error}"))
 }

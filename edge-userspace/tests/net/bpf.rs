@@ -1,6 +1,7 @@
 //! Small programs of a few instructions on a veth end: they tag, untag, or lose frames, for
 //! kernels that have neither VLAN interfaces nor netem. Attached by TCX (Linux 6.6), which
-//! lies between the XDP program and the stack. Not here: the edge's own program.
+//! lies between the XDP program and the stack; those that are XDP programs themselves, in
+//! driver mode. Not here: the edge's own program.
 
 use super::namespace::Namespace;
 use super::system::{self, Attributes};
@@ -9,6 +10,14 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 /// A loaded program.
 pub(crate) struct Loaded(OwnedFd);
+
+/// What a program can be attached to (enum bpf_prog_type).
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Kind {
+    Tcx = 3,
+    Xdp = 6,
+}
 
 /// Detaches when dropped.
 pub(crate) struct Link(#[expect(dead_code, reason = "closed on drop")] OwnedFd);
@@ -21,6 +30,14 @@ pub(crate) enum Direction {
     Ingress = 46,
     /// BPF_TCX_EGRESS
     Egress = 47,
+}
+
+/// What an XDP program does with every frame (enum xdp_action).
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub(crate) enum Action {
+    Drop = 1,
+    Pass = 2,
 }
 
 /// On with the next program (TCX_NEXT).
@@ -98,6 +115,16 @@ pub(crate) fn spoil(spoilt: u32) -> Loaded {
     ])
 }
 
+/// Attaches an XDP program in driver mode that does the same with every frame, in the calling
+/// thread's namespace.
+pub(crate) fn attach_xdp(interface: &str, action: Action) -> io::Result<Link> {
+    // linux/bpf.h and linux/if_link.h
+    const BPF_XDP: u32 = 37;
+    const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+    let program = load_as(Kind::Xdp, &[set(0, action as i32), EXIT])?;
+    link(&program, interface, BPF_XDP, XDP_FLAGS_DRV_MODE)
+}
+
 /// The head of union bpf_attr for BPF_PROG_LOAD; the kernel takes the rest as zero.
 #[repr(C)]
 struct Load {
@@ -112,10 +139,13 @@ struct Load {
 impl Attributes for Load {}
 
 fn load(instructions: &[u64]) -> Loaded {
+    load_as(Kind::Tcx, instructions).unwrap()
+}
+
+fn load_as(kind: Kind, instructions: &[u64]) -> io::Result<Loaded> {
     const BPF_PROG_LOAD: libc::c_long = 5;
-    const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
     let attributes = Load {
-        program_type: BPF_PROG_TYPE_SCHED_CLS,
+        program_type: kind as u32,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
         licence: c"Dual MIT/GPL".as_ptr() as u64,
@@ -123,7 +153,7 @@ fn load(instructions: &[u64]) -> Loaded {
         log_size: 0,
         log: 0,
     };
-    Loaded(system::bpf(BPF_PROG_LOAD, &attributes).unwrap())
+    system::bpf(BPF_PROG_LOAD, &attributes).map(Loaded)
 }
 
 /// The head of union bpf_attr for BPF_LINK_CREATE.
@@ -150,12 +180,16 @@ pub(crate) fn permitted() -> Result<(), String> {
 }
 
 fn try_attach(program: &Loaded, interface: &str, direction: Direction) -> io::Result<Link> {
+    link(program, interface, direction as u32, 0)
+}
+
+fn link(program: &Loaded, interface: &str, attach_type: u32, flags: u32) -> io::Result<Link> {
     const BPF_LINK_CREATE: libc::c_long = 28;
     let attributes = Create {
         program: program.0.as_raw_fd() as u32,
         interface: nix::net::if_::if_nametoindex(interface).unwrap(),
-        attach_type: direction as u32,
-        flags: 0,
+        attach_type,
+        flags,
     };
     system::bpf(BPF_LINK_CREATE, &attributes).map(Link)
 }

@@ -1,5 +1,5 @@
 //! TCP segments as whole Ethernet frames, checksums filled in: what a client can send that
-//! no stack would. Not here: reading frames ([`super::capture::tcp`]).
+//! no stack would. Not here: reading frames ([`super::segment`]).
 
 use super::wire::{CLIENT_MAC, SERVER_MAC};
 use std::net::{IpAddr, SocketAddr};

@@ -2,9 +2,9 @@
 //! and never acknowledge anything after it. Every SYN-ACK says all that is needed to go on,
 //! so no state is kept and the rate is the wire's.
 
-use super::capture::{Tcp, tcp};
 use super::frames::Template;
-use super::packet::{BATCH, Batch, PacketSocket, Way};
+use super::packet::{BATCH, Batch, PacketSocket, Pool, Way};
+use super::segment::{Tcp, tcp};
 use super::wire::{CLIENT_INTERFACE, Family};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -111,7 +111,7 @@ impl Clients {
         let mut at = 0;
         for piece in pieces {
             // With PSH, as the end of a write has it.
-            then.push((at, Template::new(to, Tcp::ACK | 8, &[], piece)));
+            then.push((at, Template::new(to, Tcp::ACK | Tcp::PSH, &[], piece)));
             at += piece.len() as u32;
         }
         Self {
@@ -132,7 +132,7 @@ impl Clients {
             client.set_port(FILLER_PORT);
             fillers.syn.fill(pool.next(), client, index as u32, 0);
         }
-        pool.send(&fillers.sender, &mut Done::default());
+        pool.send(&fillers.sender);
     }
 
     /// Opens connections from client number `from` on: until `count` handshakes are done or
@@ -154,7 +154,7 @@ impl Clients {
                 done.opened += 1;
             }
             outstanding += room;
-            pool.send(&self.sender, &mut done);
+            done.frames += pool.send(&self.sender);
             if self.answer(&mut batch, &mut pool, &mut done, &mut outstanding) > 0 {
                 heard = Instant::now();
             } else if heard.elapsed() > LOST_AFTER {
@@ -216,30 +216,7 @@ impl Clients {
             }
             received += more;
         }
-        pool.send(&self.sender, done);
+        done.frames += pool.send(&self.sender);
         received
-    }
-}
-
-/// Frames to be sent, in buffers that are used again.
-#[derive(Default)]
-struct Pool {
-    frames: Vec<Vec<u8>>,
-    used: usize,
-}
-
-impl Pool {
-    fn next(&mut self) -> &mut Vec<u8> {
-        if self.used == self.frames.len() {
-            self.frames.push(Vec::new());
-        }
-        self.used += 1;
-        &mut self.frames[self.used - 1]
-    }
-
-    fn send(&mut self, sender: &PacketSocket, done: &mut Done) {
-        sender.send(self.frames[..self.used].iter().map(Vec::as_slice));
-        done.frames += self.used as u64;
-        self.used = 0;
     }
 }

@@ -41,6 +41,7 @@ pub(crate) mod packet;
 pub(crate) mod packets;
 #[path = "../daemon/process.rs"]
 pub(crate) mod process;
+pub(crate) mod segment;
 pub(crate) mod sockets;
 mod system;
 pub(crate) mod wire;

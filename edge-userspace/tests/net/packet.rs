@@ -116,3 +116,27 @@ impl Batch {
         }
     }
 }
+
+/// Frames to be sent, in buffers that are used again.
+#[derive(Default)]
+pub(crate) struct Pool {
+    frames: Vec<Vec<u8>>,
+    used: usize,
+}
+
+impl Pool {
+    /// Room for one more.
+    pub(crate) fn next(&mut self) -> &mut Vec<u8> {
+        if self.used == self.frames.len() {
+            self.frames.push(Vec::new());
+        }
+        self.used += 1;
+        &mut self.frames[self.used - 1]
+    }
+
+    /// Sends all of them; tells how many there were.
+    pub(crate) fn send(&mut self, sender: &PacketSocket) -> u64 {
+        sender.send(self.frames[..self.used].iter().map(Vec::as_slice));
+        std::mem::take(&mut self.used) as u64
+    }
+}
