@@ -113,7 +113,7 @@ impl Reader {
         while let Some(end) = memmem::find(&self.open[read..], b"\n\n") {
             let event = &self.open[read..read + end];
             self.ends += 1;
-            if let Some(at) = memmem::find(event, STAMP) {
+            if let Some(at) = memmem::find(event, STAMP.as_bytes()) {
                 let digits = &event[at + STAMP.len()..][..STAMP_DIGITS];
                 let digits = std::str::from_utf8(digits).expect("digits");
                 let written: u64 = digits.parse().expect("a time");

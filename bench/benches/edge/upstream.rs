@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Events of a stream, the frame around them included.
 pub(crate) const EVENTS: usize = 200;
 /// What stands before the time in an event's text.
-pub(crate) const STAMP: &[u8] = b"at ";
+pub(crate) const STAMP: &str = "at ";
 /// Decimal digits of that time, nanoseconds.
 pub(crate) const STAMP_DIGITS: usize = 16;
 
@@ -38,6 +38,11 @@ pub(crate) fn serve(address: &str) -> ! {
 pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The text of an event that tells when it was written.
+fn stamp() -> String {
+    format!("{STAMP}{:0STAMP_DIGITS$} ", now_ns())
 }
 
 async fn connection(mut stream: TcpStream) -> Option<()> {
@@ -141,11 +146,11 @@ async fn events(stream: &mut TcpStream, is_chat: bool, interval: Duration) -> Op
 /// An event of the Messages API's stream.
 fn event(number: usize) -> String {
     let (name, data) = match EVENTS - number {
-        EVENTS => (
+        _ if number == 0 => (
             "message_start",
             r#"{"type":"message_start","message":{"id":"msg_bench","type":"message","role":"assistant","content":[],"model":"bench","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":1}}}"#.to_owned(),
         ),
-        199 => (
+        _ if number == 1 => (
             "content_block_start",
             r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#.to_owned(),
         ),
@@ -161,8 +166,8 @@ fn event(number: usize) -> String {
         _ => (
             "content_block_delta",
             format!(
-                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"at {:016} "}}}}"#,
-                now_ns()
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{}"}}}}"#,
+                stamp()
             ),
         ),
     };
@@ -173,7 +178,7 @@ fn event(number: usize) -> String {
 fn chunk(number: usize) -> String {
     let beginning = r#"{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1800000000,"model":"bench","choices":"#;
     let data = match EVENTS - number {
-        EVENTS => format!(
+        _ if number == 0 => format!(
             r#"{beginning}[{{"index":0,"delta":{{"role":"assistant","content":""}},"finish_reason":null}}]}}"#
         ),
         3 => format!(r#"{beginning}[{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}"#),
@@ -182,8 +187,8 @@ fn chunk(number: usize) -> String {
         ),
         1 => "[DONE]".to_owned(),
         _ => format!(
-            r#"{beginning}[{{"index":0,"delta":{{"content":"at {:016} "}},"finish_reason":null}}]}}"#,
-            now_ns()
+            r#"{beginning}[{{"index":0,"delta":{{"content":"{}"}},"finish_reason":null}}]}}"#,
+            stamp()
         ),
     };
     format!("data: {data}\n\n")
