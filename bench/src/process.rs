@@ -41,14 +41,18 @@ pub fn tree(root: u32) -> Vec<u32> {
 /// theirs.
 #[must_use]
 pub fn cpu(root: u32) -> Duration {
+    tree(root).into_iter().map(own_cpu).sum()
+}
+
+/// The same of that process alone.
+#[must_use]
+pub fn own_cpu(id: u32) -> Duration {
     let mut sum_ns: u64 = 0;
-    for id in tree(root) {
-        let tasks = fs::read_dir(format!("/proc/{id}/task")).into_iter();
-        for task in tasks.flatten().flatten() {
-            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let ran = text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
-            sum_ns += ran.unwrap_or(0);
-        }
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).into_iter();
+    for task in tasks.flatten().flatten() {
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let ran = text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+        sum_ns += ran.unwrap_or(0);
     }
     Duration::from_nanos(sum_ns)
 }

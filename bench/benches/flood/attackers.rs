@@ -19,6 +19,11 @@ const OPTIONS: [u8; 4] = [2, 4, 5, 0xb4];
 const HOSTS: u64 = 250;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 60_000;
+/// The number of one, times this, is where its stream begins; times the inverse, the other way
+/// round.
+const SEQUENCE: u32 = 0x9e37_79b9;
+const OF_SEQUENCE: u32 = 0x144c_bc89;
+const _: () = assert!(SEQUENCE.wrapping_mul(OF_SEQUENCE) == 1);
 /// Slow ones send so much at a time.
 const SLOW_BYTES: usize = 20;
 const SLOW_PAUSE: Duration = Duration::from_millis(500);
@@ -47,7 +52,7 @@ pub(crate) enum Manner {
 pub(crate) struct Done {
     /// SYNs sent.
     pub(crate) opened: u64,
-    /// SYN-ACKs answered.
+    /// Of those, answered by a SYN-ACK, which may come twice.
     pub(crate) connected: u64,
     /// Frames sent.
     pub(crate) frames: u64,
@@ -83,6 +88,8 @@ struct Voice {
     later: Vec<(u32, Template)>,
     sender: PacketSocket,
     first: u64,
+    /// Who has had a SYN-ACK, by their number.
+    connected: Vec<bool>,
     pool: Pool,
     slow: VecDeque<Slow>,
 }
@@ -134,6 +141,7 @@ impl Attackers {
             later,
             sender: PacketSocket::sender(interface),
             first: NEXT.fetch_add(1 << 20, Ordering::Relaxed),
+            connected: Vec::new(),
             pool: Pool::default(),
             slow: VecDeque::new(),
         };
@@ -207,8 +215,9 @@ impl Attackers {
 impl Voice {
     fn open(&mut self, done: &mut Done) {
         let from = attacker(self.first + done.opened, self.prefixes);
-        let sequence = (done.opened as u32).wrapping_mul(0x9e37_79b9);
+        let sequence = (done.opened as u32).wrapping_mul(SEQUENCE);
         self.syn.fill(self.pool.next(), from, sequence, 0);
+        self.connected.push(false);
         done.opened += 1;
         if self.is_control {
             let after = sequence.wrapping_add(1);
@@ -267,7 +276,11 @@ impl Voice {
             return;
         }
         if tcp.flags & Tcp::SYN != 0 {
-            done.connected += 1;
+            let sequence = acknowledged.wrapping_sub(1);
+            let number = sequence.wrapping_mul(OF_SEQUENCE);
+            if let Some(connected) = self.connected.get_mut(number as usize) {
+                done.connected += u64::from(!std::mem::replace(connected, true));
+            }
             self.follow(to, acknowledged, tcp.sequence.wrapping_add(1));
             return;
         }

@@ -69,7 +69,7 @@ impl Look {
             idle: ticks(3) + ticks(4),
             stolen: ticks(7),
             server: process::cpu(server),
-            receiving: receivers.iter().map(|pid| process::cpu(*pid)).sum(),
+            receiving: receivers.iter().map(|pid| process::own_cpu(*pid)).sum(),
             program: time,
             program_runs: runs,
         }

@@ -172,28 +172,23 @@ pub(crate) fn run(
 ) -> Result<Cell, String> {
     let program = cost::newest_program();
     let server = target.start(&world.place)?;
-    let manner = attack.manner(&world.place);
+    let run = Run {
+        world,
+        target,
+        manner: attack.manner(&world.place),
+        prefixes: attack.prefixes(),
+        rate,
+        time,
+        server: server.id(),
+        program,
+    };
     if target.serves() {
         let warm = clients::run(&world.net, &world.place, Duration::from_millis(500));
         if let Some(error) = warm.errors.first() {
             return Err(format!("it does not serve: {error}"));
         }
     }
-    let one = |is_control| {
-        let id = server.id();
-        let attackers = (&manner, attack.prefixes());
-        let seen = phase(
-            world,
-            target,
-            attackers,
-            is_control,
-            (rate, time),
-            (id, program),
-        );
-        std::thread::sleep(Duration::from_millis(200));
-        seen
-    };
-    let (control, attacked) = (one(true), one(false));
+    let (control, attacked) = (run.phase(true), run.phase(false));
     drop(server);
     forget_connections()?;
     Ok(Cell {
@@ -222,53 +217,64 @@ fn forget_connections() -> Result<(), String> {
     Err("connections of an ended server stay".to_owned())
 }
 
-fn phase(
-    world: &World,
+/// What both phases have in common.
+struct Run<'a> {
+    world: &'a World,
     target: Target,
-    (manner, prefixes): (&Manner, u64),
-    is_control: bool,
-    (rate, time): (u64, Duration),
-    (server, program): (u32, u32),
-) -> Phase {
-    let World { net, place, .. } = world;
-    let resident = process::resident_bytes(server) as i64;
-    let slab = cost::slab_bytes() as i64;
-    let look = || Look::take(server, &net.receivers, program);
-    let (tell_ready, ready) = mpsc::sync_channel(1);
-    let (tell_go, go) = mpsc::sync_channel(1);
-    std::thread::scope(|scope| {
-        let attackers = scope.spawn(move || {
-            net.attackers.enter();
-            let mut attackers = Attackers::new(manner, prefixes, is_control);
-            tell_ready.send(()).expect("the bench waits");
-            go.recv().expect("the bench goes on");
-            match manner {
-                // A stack cannot send without being answered: their control is nobody.
-                Manner::Sockets(_) if is_control => {
-                    std::thread::sleep(time);
-                    Done::default()
+    manner: Manner,
+    prefixes: u64,
+    rate: u64,
+    time: Duration,
+    /// Its process.
+    server: u32,
+    /// The newest BPF program before it was started.
+    program: u32,
+}
+
+impl Run<'_> {
+    fn phase(&self, is_control: bool) -> Phase {
+        let World { net, place, .. } = self.world;
+        let resident = process::resident_bytes(self.server) as i64;
+        let slab = cost::slab_bytes() as i64;
+        let look = || Look::take(self.server, &net.receivers, self.program);
+        let (tell_ready, ready) = mpsc::sync_channel(1);
+        let (tell_go, go) = mpsc::sync_channel(1);
+        let phase = std::thread::scope(|scope| {
+            let attackers = scope.spawn(move || {
+                net.attackers.enter();
+                let mut attackers = Attackers::new(&self.manner, self.prefixes, is_control);
+                tell_ready.send(()).expect("the bench waits");
+                go.recv().expect("the bench goes on");
+                match &self.manner {
+                    // A stack cannot send without being answered: their control is nobody.
+                    Manner::Sockets(_) if is_control => {
+                        std::thread::sleep(self.time);
+                        Done::default()
+                    }
+                    Manner::Sockets(hello) => sockets::run(hello, self.rate, self.time),
+                    _ => attackers.run(self.rate, self.time),
                 }
-                Manner::Sockets(hello) => sockets::run(hello, rate, time),
-                _ => attackers.run(rate, time),
+            });
+            ready.recv().expect("attackers");
+            let before = look();
+            tell_go.send(()).expect("attackers");
+            let honest = scope.spawn(|| match self.target.serves() {
+                true => clients::run(net, place, self.time),
+                false => Honest::default(),
+            });
+            let done = attackers.join().expect("attackers");
+            let cost = look().since(&before);
+            let held = cost::sockets(PORT);
+            Phase {
+                done,
+                cost,
+                sockets: held,
+                resident_bytes: process::resident_bytes(self.server) as i64 - resident,
+                slab_bytes: cost::slab_bytes() as i64 - slab,
+                honest: honest.join().expect("clients"),
             }
         });
-        ready.recv().expect("attackers");
-        let before = look();
-        tell_go.send(()).expect("attackers");
-        let honest = scope.spawn(|| match target.serves() {
-            true => clients::run(net, place, time),
-            false => Honest::default(),
-        });
-        let done = attackers.join().expect("attackers");
-        let cost = look().since(&before);
-        let held = cost::sockets(PORT);
-        Phase {
-            done,
-            cost,
-            sockets: held,
-            resident_bytes: process::resident_bytes(server) as i64 - resident,
-            slab_bytes: cost::slab_bytes() as i64 - slab,
-            honest: honest.join().expect("clients"),
-        }
-    })
+        std::thread::sleep(Duration::from_millis(200));
+        phase
+    }
 }
