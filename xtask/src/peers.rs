@@ -8,8 +8,7 @@
 use crate::cargo;
 use crate::packages::Packages;
 use crate::setup;
-use crate::tool::PEER_TOOLS;
-use crate::tool::Source;
+use crate::tool::{PEER_TOOLS, Source, Tool};
 use crate::ui::{self, Tone, paint};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
@@ -50,7 +49,7 @@ pub(crate) fn found() -> Result<String, String> {
 
 /// The programs that Debian has.
 fn debian() {
-    let missing = |tool: &&crate::tool::Tool| tool.version().is_err();
+    let missing = |tool: &&Tool| tool.version().is_err();
     let wanted = PEER_TOOLS.iter().filter(missing);
     let wanted: Vec<String> = wanted
         .filter_map(|tool| match tool.source {

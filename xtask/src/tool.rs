@@ -192,10 +192,10 @@ impl Tool {
             .args(args)
             .output()
             .map_err(|error| format!("{}: {error}", program.display()))?;
-        let said = if output.status.success() {
-            output.stdout
-        } else {
-            output.stderr
+        // nginx says it where others say what went wrong.
+        let said = match output.status.success() && !output.stdout.is_empty() {
+            true => output.stdout,
+            false => output.stderr,
         };
         let said = String::from_utf8_lossy(&said);
         let line = said.lines().next().unwrap_or_default().trim();
@@ -233,4 +233,26 @@ fn find(program: &str) -> Option<PathBuf> {
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_wherever_it_is_said() {
+        let commands: [&[&str]; 2] = [
+            &["sh", "-c", "echo sh 1; echo of this >&2"],
+            &["sh", "-c", "echo sh 1 >&2"],
+        ];
+        for command in commands {
+            let tool = Tool {
+                name: "sh",
+                command,
+                purpose: "",
+                source: Debian("dash"),
+            };
+            assert_eq!(tool.version(), Ok("sh 1".to_owned()));
+        }
+    }
 }
