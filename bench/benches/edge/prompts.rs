@@ -4,6 +4,7 @@
 use crate::client::Connection;
 use crate::target::Target;
 use bench::peers::Speaks;
+use bench::trace::random::Random;
 use bytes::Bytes;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -125,12 +126,11 @@ fn text(seed: u64, bytes: usize) -> String {
         "answer",
         "river",
     ];
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = Random::new(seed);
     let mut text = format!("{seed:012} ");
     while text.len() < bytes {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        text += WORDS[(state >> 59) as usize];
-        text += match (state >> 32) % 12 {
+        text += WORDS[random.below(WORDS.len() as u64) as usize];
+        text += match random.below(12) {
             0 => ", ",
             1 => ". ",
             2 => " (17) ",

@@ -3,6 +3,7 @@
 
 use super::attackers::Manner;
 use super::place::Place;
+use bench::trace::random::Random;
 use edge_common::token::Token;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
@@ -130,12 +131,8 @@ fn hello(place: &Place, token: Option<Token>) -> Vec<u8> {
 
 /// Bytes that no record of TLS begins with.
 fn noise(count: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        (state >> 56) as u8
-    };
-    let mut bytes: Vec<u8> = std::iter::repeat_with(next).take(count).collect();
+    let mut random = Random::new(1);
+    let mut bytes: Vec<u8> = (0..count).map(|_| random.below(256) as u8).collect();
     bytes[0] |= 0x80;
     bytes
 }
