@@ -385,20 +385,17 @@ fn along(
         let Some(ended) = ended else { continue };
         let seen = side.observed();
         // What is finished is not cut any more.
-        let cut = if ended.has_changed && !seen.is_finished {
-            match progress(seen) {
-                Go::On => None,
-                Go::Cut(error) => Some(error),
-            }
+        let go = if ended.has_changed && !seen.is_finished {
+            progress(seen)
         } else {
-            None
+            Go::On
         };
         if tells_usage && let Some(index) = ended.delta_of {
             let tokens = seen.relayed_output.max(seen.output.unwrap_or(0));
             insert.usage(at, index, tokens, seen.relayed_exact, owed);
         }
-        if cut.is_some() {
-            return (insert.finish(at), cut);
+        if let Go::Cut(error) = go {
+            return (insert.finish(at), Some(error));
         }
     }
     (insert.finish(at), None)
