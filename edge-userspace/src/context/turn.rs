@@ -234,8 +234,9 @@ impl Turn {
     /// It is sent to `upstream`. Those who begin alike and come before there is an answer are to
     /// find that place, not to have the same read in each other one.
     pub fn sent(&self, upstream: UpstreamId) {
-        self.sent.set(Some(Instant::now()));
-        let now_s = self.contexts.now_s();
+        let now = Instant::now();
+        self.sent.set(Some(now));
+        let now_s = self.contexts.seconds(now);
         for (boundary, counted) in self.beginnings() {
             let key = key(self.owner, boundary);
             let known = self.contexts.slots.peek(&key, now_s);

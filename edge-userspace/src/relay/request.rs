@@ -145,15 +145,13 @@ impl Body for RequestBody {
         let Some(live) = &mut self.0 else {
             return Poll::Ready(None);
         };
-        if let Some(data) = live.ahead.pop_front() {
-            live.ahead_bytes -= data.len();
-            live.upload.passed();
-            if live.is_over() {
-                live.upload.all_passed();
+        let data = match live.ahead.pop_front() {
+            Some(data) => {
+                live.ahead_bytes -= data.len();
+                Poll::Ready(Some(Ok(data)))
             }
-            return Poll::Ready(Some(Ok(Frame::data(data))));
-        }
-        let data = live.poll_incoming(cx);
+            None => live.poll_incoming(cx),
+        };
         match data {
             Poll::Pending => live.upload.waits_for_client(),
             Poll::Ready(_) => live.upload.passed(),

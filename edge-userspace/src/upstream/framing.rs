@@ -82,7 +82,7 @@ impl Framing {
         match self {
             Self::Length(left) => Ok(take(read, left)),
             Self::Chunked(chunked) => chunked.take(read),
-            Self::UntilEnd => Ok(take(read, &mut u64::MAX.clone())),
+            Self::UntilEnd => Ok((!read.is_empty()).then(|| read.split().freeze())),
         }
     }
 }
@@ -91,46 +91,38 @@ impl Chunked {
     /// Of one chunk at a time; goes on over what comes right behind it, so that the end is known
     /// together with the last of the data.
     fn take(&mut self, read: &mut BytesMut) -> Result<Option<Bytes>, Broken> {
-        if let At::Broken(what) = self.at {
-            return Err(Broken::NoHttp(what));
-        }
-        if !self.pass(read)? {
-            return Ok(None);
-        }
+        self.pass(read)?;
         let At::Data(left) = &mut self.at else {
             return Ok(None);
         };
         let data = take(read, left);
-        if data.is_some()
-            && *left == 0
-            && let Err(Broken::NoHttp(what)) = {
-                self.at = At::DataEnd;
-                self.pass(read)
+        if *left == 0 {
+            self.at = At::DataEnd;
+            if let Err(Broken::NoHttp(what)) = self.pass(read) {
+                // What was good comes first.
+                self.at = At::Broken(what);
             }
-        {
-            // What was good comes first.
-            self.at = At::Broken(what);
         }
         Ok(data)
     }
 
-    /// Goes on to the next data or to the end; whether it has come there.
-    fn pass(&mut self, read: &mut BytesMut) -> Result<bool, Broken> {
+    /// Goes on to the next data or to the end, as far as that is there.
+    fn pass(&mut self, read: &mut BytesMut) -> Result<(), Broken> {
         loop {
             match &mut self.at {
-                At::Data(_) | At::End => return Ok(true),
+                At::Data(_) | At::End => return Ok(()),
                 At::Broken(what) => return Err(Broken::NoHttp(what)),
                 At::DataEnd => {
                     match read.get(..2) {
                         Some(b"\r\n") => read.advance(2),
-                        None if read.is_empty() || read[0] == b'\r' => return Ok(false),
+                        None if read.is_empty() || read[0] == b'\r' => return Ok(()),
                         _ => return Err(Broken::NoHttp("a chunk is longer than it says")),
                     }
                     self.at = At::Size;
                 }
                 At::Size => {
                     let Some(line) = line(read)? else {
-                        return Ok(false);
+                        return Ok(());
                     };
                     let (size, digits) = hex(&line)?;
                     self.aside(line.len() - digits)?;
@@ -143,7 +135,7 @@ impl Chunked {
                 // No API of this kind has any that is worth passing on.
                 At::Trailers => {
                     let Some(line) = line(read)? else {
-                        return Ok(false);
+                        return Ok(());
                     };
                     self.aside(line.len())?;
                     if line.is_empty() {

@@ -2,9 +2,6 @@
 
 use http::header::{self, HeaderMap, HeaderName};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
 /// Removes the headers of one hop (RFC 9110 section 7.6.1): `connection`, what it names,
 /// and those that are of one hop although nothing names them.
 ///
@@ -15,19 +12,9 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
         strip_named(headers);
     }
     // Hardly any message has one of these: one look at all names is cheaper than looking each up.
-    if !headers.keys().any(|name| is_of_one_hop(name.as_str())) {
-        return;
-    }
-    for name in [
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        header::PROXY_AUTHENTICATE,
-        header::PROXY_AUTHORIZATION,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-    ] {
+    let found = headers.keys().filter(|name| is_of_one_hop(name.as_str()));
+    let found: Vec<HeaderName> = found.cloned().collect();
+    for name in found {
         headers.remove(name);
     }
 }

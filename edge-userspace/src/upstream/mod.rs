@@ -3,9 +3,9 @@
 //!
 //! [`Upstreams`] is what all threads share: who takes requests, what is outstanding where. A
 //! [`Sender`] is one serving thread's, with connections of its own, so nothing is locked. A
-//! connection has no task: whoever waits for the response drives it ([`Answer`]). Not here: what a request must look
-//! like ([`crate::api`]), where its beginning may be cached, and what becomes of a response
-//! that breaks off ([`crate::relay`]).
+//! connection has no task: whoever waits for the response drives it ([`Answer`]). Not here:
+//! what a request must look like ([`crate::api`]), where its beginning may be cached, and what
+//! becomes of a response that breaks off ([`crate::relay`]).
 
 mod addresses;
 mod broken;

@@ -94,9 +94,6 @@ impl Receiving {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Broken>>> {
         loop {
-            if self.framing.is_at_end() {
-                return Poll::Ready(None);
-            }
             if let Some(data) = self.framing.take(&mut self.read)? {
                 return Poll::Ready(Some(Ok(data)));
             }

@@ -57,16 +57,14 @@ impl<B: Sendable> Sending<B> {
     /// Begins with a request whose URI is a path and whose headers are those of this hop but for
     /// the framing, which is told here.
     pub(super) fn begin(&mut self, request: Request<B>) {
-        let (mut head, body) = request.into_parts();
-        head.headers.remove(header::TRANSFER_ENCODING);
+        let (head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
-        let length = body.size_hint().exact().filter(|_| has_body);
-        let length = match (has_body, length) {
-            (true, None) => None,
-            (_, length) => Some(length.unwrap_or(0)),
+        let length = if has_body {
+            body.size_hint().exact()
+        } else {
+            Some(0)
         };
         self.framing = length.map_or(Framing::Chunked, Framing::Length);
-        head.headers.remove(header::CONTENT_LENGTH);
         let tells = has_body || !matches!(head.method, Method::GET | Method::HEAD);
         self.first.clear();
         self.written = 0;
@@ -232,7 +230,7 @@ impl<B: Sendable> Sending<B> {
     }
 }
 
-/// Without the empty line at its end.
+/// Without what tells the framing, and without the empty line at its end.
 fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap) {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let lines: usize = (headers.iter())
@@ -242,7 +240,8 @@ fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap
     for part in [method.as_str(), " ", path, " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
-    for (name, value) in headers {
+    let framing = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(name)) {
         out.extend_from_slice(name.as_str().as_bytes());
         out.extend_from_slice(b": ");
         out.extend_from_slice(value.as_bytes());
@@ -254,6 +253,18 @@ fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap
 mod tests {
     use super::*;
     use crate::relay::RequestBody;
+
+    #[test]
+    fn the_framing_is_told_here_and_once() {
+        let mut sending = Sending::<RequestBody>::new();
+        let request = Request::post("/v1/x?y")
+            .header("content-length", "9")
+            .header("transfer-encoding", "chunked")
+            .header("x-a", "b");
+        sending.begin(request.body(RequestBody::default()).unwrap());
+        let head = "POST /v1/x?y HTTP/1.1\r\nx-a: b\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&sending.first), head);
+    }
 
     #[test]
     fn small_pieces_to_a_slow_upstream_take_no_more_room_than_is_left_of_them() {
