@@ -1,9 +1,10 @@
 //! Reads along while an answer is relayed: what it says of usage and errors, how much text it
 //! has, and how that begins.
 //!
-//! Down: [`lines`] finds the events of a stream, [`event`] reads the JSON of each (or the one
-//! that a whole answer is), [`place`] and [`usage`] know the two APIs' tables, [`memo`] saves
-//! the reading of what all events have alike. Nothing of the answer is kept, and whatever it
+//! Down: [`stream`] reads event streams, [`lines`] finds their events, [`event`] reads the JSON of
+//! each (or the one that a whole answer is), [`place`] and [`usage`] know the two APIs' tables,
+//! [`memo`] saves the reading of what all events have alike, and [`unread`] says what could not be
+//! read. Nothing of the answer is kept, and whatever it
 //! says, none of it is changed or held up. Not here: the bytes' way ([`super::response`]),
 //! and what usage costs whom ([`crate::usage`]).
 
@@ -12,12 +13,14 @@ mod lines;
 mod memo;
 mod opening;
 mod place;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod unread;
 mod usage;
 
 pub use opening::Opening;
+pub use stream::Ended;
 pub use unread::BodyForm;
 
 use crate::prompt::json::Reader;
@@ -25,15 +28,10 @@ use crate::prompt::{Learn, Output};
 use crate::telemetry::UnreadAnswer;
 use crate::usage::Observed;
 use event::{Event, Hear, Reading, Said};
-use lines::{Lines, Piece};
-use memo::Memo;
 use opening::Beginning;
+use stream::Events;
 use unread::Unread;
 
-/// Of an event with more data than this the rest is not read.
-const MAX_EVENT_BYTES: usize = 1 << 20;
-/// Longest name of an event that matters, and a little more.
-const NAME_BYTES: usize = 24;
 /// The text is counted anew when so much more of it has come.
 const COUNT_EVERY_BYTES: u64 = 64;
 
@@ -78,34 +76,6 @@ enum Form {
     Unsaid,
     Encoded,
 }
-
-#[derive(Debug, Default)]
-struct Events {
-    lines: Lines,
-    memo: Memo,
-    /// The event's name; of a longer one than matters, its beginning.
-    name: [u8; NAME_BYTES],
-    name_length: usize,
-    /// Of the event's data so far.
-    data_bytes: usize,
-    /// As much of `[DONE]` as the data is so far; none when it is something else.
-    done: Option<usize>,
-    /// `message_start` came: the stream is of the Messages API, and has a last event.
-    has_start: bool,
-    has_last: bool,
-    is_recalled: bool,
-}
-
-/// An event of a stream has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// A piece of a content block was in it: of the block with that index.
-    pub delta_of: Option<u64>,
-    /// Figures of [`Side::observed`] have changed.
-    pub has_changed: bool,
-}
-
-const DONE: &[u8] = b"[DONE]";
 
 impl Side {
     /// For a body of that form. `output` counts its text; `learn` and `opening` are told what
@@ -171,7 +141,7 @@ impl Side {
     pub fn lacks_last_event(&self) -> bool {
         match &self.form {
             Form::Whole | Form::Unsaid | Form::Encoded => false,
-            Form::Events(events) => events.has_start && !events.has_last && !self.observed.is_error,
+            Form::Events(events) => events.lacks_last() && !self.observed.is_error,
         }
     }
 
@@ -260,124 +230,6 @@ impl Side {
         self.tell_beginning();
     }
 
-    fn read_event(&mut self, events: &mut Events, bytes: &[u8]) -> (usize, Option<Ended>) {
-        let mut at = 0;
-        while at < bytes.len() {
-            let (taken, piece) = events.lines.next(&bytes[at..]);
-            at += taken;
-            match piece {
-                Piece::Other => {}
-                Piece::DataBegins(false) => {
-                    (self.reader, self.event) = (Reader::new(), Event::default());
-                    events.data_bytes = 0;
-                    events.done = Some(0);
-                    events.is_recalled = false;
-                }
-                Piece::DataBegins(true) => self.data(events, b"\n"),
-                Piece::Data(data) => self.data(events, data),
-                Piece::NameBegins => events.name_length = 0,
-                Piece::Name(name) => events.push_name(name),
-                Piece::Ends(counts) => {
-                    let ended = self.end_event(events, counts);
-                    events.name_length = 0;
-                    if let Some(beginning) = &mut self.text.beginning {
-                        beginning.pass(at);
-                    }
-                    self.tell_beginning();
-                    return (at, ended);
-                }
-            }
-        }
-        if let Some(beginning) = &mut self.text.beginning {
-            beginning.pass(at);
-        }
-        self.tell_beginning();
-        (at, None)
-    }
-
-    fn data(&mut self, events: &mut Events, data: &[u8]) {
-        let is_first = events.data_bytes == 0;
-        // Cut off at the same byte, whatever pieces it comes in.
-        let room = MAX_EVENT_BYTES.saturating_sub(events.data_bytes);
-        events.data_bytes = events.data_bytes.saturating_add(data.len());
-        let data = &data[..data.len().min(room)];
-        events.done = events
-            .done
-            .filter(|seen| DONE.get(*seen..seen + data.len()) == Some(data));
-        if let Some(seen) = &mut events.done {
-            *seen += data.len();
-        }
-        let mut rest = data;
-        if is_first && let Some((reader, event, length)) = events.memo.recall(data) {
-            (self.reader, self.event) = (reader, event);
-            events.is_recalled = true;
-            rest = &data[length..];
-        }
-        let mut reading = Reading {
-            event: &mut self.event,
-            hear: &mut self.text,
-        };
-        // An event that is no JSON has nothing to say, `[DONE]` for one.
-        let read = self.reader.push(rest, &mut reading);
-        if read.is_ok() && is_first && self.event.has_text && !events.is_recalled {
-            events.memo.learn(data);
-        }
-    }
-
-    /// The blank line; what that event was, if it was one.
-    fn end_event(&mut self, events: &mut Events, counts: bool) -> Option<Ended> {
-        if !counts {
-            return None;
-        }
-        self.observed.events += 1;
-        let is_read = events.data_bytes <= MAX_EVENT_BYTES;
-        self.unread_events += u64::from(!is_read);
-        let mut reading = Reading {
-            event: &mut self.event,
-            hear: &mut self.text,
-        };
-        // Of a text whose end is missing as well, all that came has gone to the client.
-        self.reader.flush(&mut reading);
-        let is_whole = is_read && self.reader.finish(&mut reading).is_ok();
-        if !is_whole {
-            self.note_unread(events);
-        }
-        let before = self.observed;
-        if is_whole {
-            self.take_usage();
-            self.observed.is_error |= self.event.is_error;
-        }
-        let kind = if is_whole { self.event.kind() } else { b"" };
-        let name = events.name;
-        let name = name.get(..events.name_length).unwrap_or_default();
-        let said = |what: &[u8]| kind == what || name == what;
-        self.observed.is_error |= said(b"error");
-        events.has_start |= said(b"message_start");
-        let is_last = said(b"message_stop") || events.done == Some(DONE.len());
-        events.has_last |= is_last;
-        self.observed.is_finished |= is_last;
-        if self.observed.is_error {
-            self.text.forget_beginning();
-        }
-        let delta_of = (is_whole && kind == b"content_block_delta" && self.event.has_text)
-            .then(|| self.event.index().unwrap_or(0));
-        if self.text.output.new_bytes() >= COUNT_EVERY_BYTES
-            || (self.counts_each && delta_of.is_some())
-        {
-            self.count();
-        }
-        let changed = |of: fn(&Observed) -> Option<u64>| of(&before) != of(&self.observed);
-        Some(Ended {
-            delta_of,
-            has_changed: changed(|observed| observed.input)
-                || changed(|observed| observed.cache_read)
-                || changed(|observed| observed.cache_written)
-                || changed(|observed| observed.output)
-                || before.relayed_output != self.observed.relayed_output
-                || before.is_finished != self.observed.is_finished,
-        })
-    }
-
     fn take_usage(&mut self) {
         let usage = self.event.said();
         if !usage.is_said() {
@@ -397,15 +249,6 @@ impl Side {
         if told {
             self.text.beginning = None;
         }
-    }
-}
-
-impl Events {
-    fn push_name(&mut self, piece: &[u8]) {
-        let from = self.name_length.min(NAME_BYTES);
-        let taken = piece.len().min(NAME_BYTES - from);
-        self.name[from..from + taken].copy_from_slice(&piece[..taken]);
-        self.name_length += piece.len();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What of an answer could not be read, and how many tokens that counts for.
 
-use super::{DONE, Events, Form, MAX_EVENT_BYTES, Side};
+use super::stream::{Events, MAX_EVENT_BYTES};
+use super::{Form, Side};
 use crate::prompt::json::Wrong;
 use crate::telemetry::UnreadAnswer;
 
@@ -122,8 +123,8 @@ impl Side {
             Some(error) => (reason(error.what), error.at),
             None => (UnreadAnswer::Length, MAX_EVENT_BYTES as u64),
         };
-        let unread = (events.data_bytes as u64).saturating_sub(read);
-        if unread > 0 && events.done != Some(DONE.len()) {
+        let unread = (events.data_bytes() as u64).saturating_sub(read);
+        if unread > 0 && !events.is_done() {
             self.unread.add(why, unread);
             self.unread_since_usage = true;
         }

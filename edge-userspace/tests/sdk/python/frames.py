@@ -1,8 +1,8 @@
 """HTTP/2 by others' libraries: the scripts of `tests/framing/http2`, with frames by hyperframe
 and heads by hpack (indexed, with Huffman's code), and answers that h2's strict client reads.
 
-How a script is read is said in `data_path/frames.rs`, which runs the same ones with frames that
-are made by hand.
+How a script is read is said in `data_path/frames/scripts.rs`, which runs the same ones with frames
+that are made by hand.
 """
 
 import json

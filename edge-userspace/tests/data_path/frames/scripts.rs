@@ -1,0 +1,128 @@
+//! `tests/framing/http2`, one script of frames a file.
+//!
+//! A script is a head of `what`, `rfc`, `expect` and `upstream` (the numbers of requests that
+//! the model may see), a line of `---`, then one line a step, escapes as in
+//! `tests/framing/README.md`:
+//!
+//! - `headers STREAM FLAGS NAME=VALUE …`, `continuation …` likewise: literals without an index
+//!   and without Huffman's code; FLAGS are `-`, `end_headers`, `end_stream`, or both;
+//! - `data STREAM FLAGS TEXT`;
+//! - `frame TYPE FLAGS STREAM PAYLOAD` by numbers, or `… zeros BYTES`; `raw BYTES`;
+//! - `bare` and `nothing` as the first line: without our SETTINGS, and without preface too.
+//!
+//! After the script comes a PING. `expect` has alternatives, parted by `|`, each of conditions,
+//! parted by commas: `status STREAM CODE`, `rst STREAM ERROR`, `goaway ERROR`, `closed`, and
+//! `open` when the PING is answered. `deviates`, in some, is what the library that is used says
+//! in place of that: nearly always the general code for a special one.
+
+use super::*;
+use crate::framing::{files, split};
+use crate::world::until;
+use edge_userspace::telemetry::ConnectionEnd;
+use std::path::Path;
+
+fn flags(names: &str) -> u8 {
+    let flag = |name| match name {
+        "-" => 0,
+        "end_stream" => END_STREAM,
+        "end_headers" => END_HEADERS,
+        other => panic!("no flag: {other}"),
+    };
+    names.split(',').map(flag).sum()
+}
+
+/// What one line sends.
+fn step(line: &str) -> Vec<u8> {
+    let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let parts: Vec<_> = rest.splitn(3, ' ').collect();
+    let number = |at: usize| parts[at].parse::<u32>().unwrap();
+    match what {
+        "headers" => frame(HEADERS, flags(parts[1]), number(0), &block(parts[2])),
+        "continuation" => frame(CONTINUATION, flags(parts[1]), number(0), &block(parts[2])),
+        "data" => frame(DATA, flags(parts[1]), number(0), &unescape(parts[2])),
+        "raw" => unescape(rest),
+        "frame" => {
+            let (stream, payload) = parts[2].split_once(' ').unwrap();
+            let payload = match payload.strip_prefix("zeros ") {
+                Some(count) => vec![0; count.parse().unwrap()],
+                None => unescape(payload),
+            };
+            let (kind, flags) = (u8::try_from(number(0)), u8::try_from(number(1)));
+            frame(
+                kind.unwrap(),
+                flags.unwrap(),
+                stream.parse().unwrap(),
+                &payload,
+            )
+        }
+        other => panic!("no step: {other}"),
+    }
+}
+
+async fn run(world: &World, file: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let (head, script) = split(&text);
+    let one = |name: &str| {
+        let found = head.iter().find(|(other, _)| other == name);
+        found
+            .map(|(_, value)| value.as_str())
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
+    assert!(!one("what").is_empty() && !one("rfc").is_empty());
+    let script = script.replace("{key}", ALICE);
+    let mut lines = script.lines().peekable();
+    let mut bytes = match lines.peek() {
+        Some(&"nothing") => Vec::new(),
+        Some(&"bare") => PREFACE.to_vec(),
+        _ => [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat(),
+    };
+    lines.next_if(|line| matches!(*line, "nothing" | "bare"));
+    for line in lines {
+        bytes.extend(step(line));
+    }
+    bytes.extend(frame(PING, 0, 0, ASK));
+    let before = world.model.stats().figures().requests;
+    let mut wire = Wire::open(world).await;
+    // The edge may have ended it meanwhile.
+    let _ = wire.tls.write_all(&bytes).await;
+    let deviates = head.iter().find(|(name, _)| name == "deviates");
+    let expect = match deviates {
+        Some((_, deviates)) => format!("{} | {deviates}", one("expect")),
+        None => one("expect").to_owned(),
+    };
+    let expect = expect.as_str();
+    let seen = observe(&mut wire, expect).await;
+    drop(wire);
+    let stats = || world.model.stats().figures();
+    until("the model's rest", || stats().active == 0).await;
+    let met =
+        alternatives(expect).any(|wanted| wanted.iter().all(|one| seen.iter().any(|s| s == one)));
+    let requests = (stats().requests - before).to_string();
+    let may = one("upstream").split(' ').any(|number| number == requests);
+    match met && may {
+        true => Ok(()),
+        false => Err(format!("{seen:?}, {requests} requests; not {expect}")),
+    }
+}
+
+#[tokio::test]
+async fn each_script_of_frames_gets_the_error_that_the_standard_has_for_it() {
+    let world = World::new();
+    let files = files("http2");
+    assert!(files.len() > 90, "the scripts are there");
+    let mut wrong = Vec::new();
+    for file in files {
+        // A script that hangs is one of those that are wrong.
+        if let Err(what) = run(&world, &file).await {
+            wrong.push(format!("{}: {what}", file.file_stem().unwrap().display()));
+        }
+    }
+    let broken = world.metrics.connection_ends.get(ConnectionEnd::Protocol);
+    assert!(broken > 20, "{broken} were counted");
+    assert!(
+        wrong.is_empty(),
+        "{} of them:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
