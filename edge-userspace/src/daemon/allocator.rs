@@ -4,7 +4,10 @@
 //! not get: with the default rule, which sends more and more to these parts as large pieces are
 //! freed, a room for bodies that threads fill by turns took half as much again. Not here: who
 //! allocates such pieces ([`crate::prompt`], for bodies).
-#![expect(unsafe_code, reason = "named island: mallopt(3) has no safe wrapper")]
+#![cfg_attr(
+    target_env = "gnu",
+    expect(unsafe_code, reason = "named island: mallopt(3) has no safe wrapper")
+)]
 
 /// Pieces of this size and more are mapped, and given back to the system when they are freed. It
 /// is larger than what is read ahead of an upstream at a time, which comes and goes all the time.
@@ -13,9 +16,9 @@ const MAPPED_FROM_BYTES: libc::c_int = 192 * 1024;
 
 /// Fixes that size, which otherwise grows. To be called before there are other threads.
 pub(super) fn give_back() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: mallopt(3) takes numbers alone; it fails without any effect, and then all is as it
     // would be without.
-    #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
     }

@@ -307,7 +307,8 @@ fn is_the_clients_fault(error: &hyper::Error) -> bool {
 /// Runs a connection to its end, and brings the end about when the session's state says so.
 ///
 /// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
-/// response that runs. `left` says that the client has left, or reads nothing, where HTTP does not see it.
+/// response that runs. `left` says that the client has left, or reads nothing, where HTTP does
+/// not see it.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),

@@ -48,8 +48,8 @@ impl Leaving {
         }
     }
 
-    /// Ready when the client has left the request that runs, or reads nothing of it. To be asked when the connection
-    /// has nothing to do.
+    /// Ready when the client has left the request that runs, or reads nothing of it. To be asked
+    /// when the connection has nothing to do.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.session.has_unread() {
             return Poll::Ready(());

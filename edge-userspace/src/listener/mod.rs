@@ -209,9 +209,9 @@ struct Thread {
     log: Bounded,
 }
 
-/// Serves one thread's listening sockets, in the order of `listen.addresses`, until
-/// `stop`, then until their connections have ended, each within the drain timeout. Ends at once when one of them cannot be served. Must
-/// run inside a [`tokio::task::LocalSet`] of a current_thread runtime.
+/// Serves one thread's listening sockets, in the order of `listen.addresses`, until `stop`, then
+/// until their connections have ended, each within the drain timeout. Ends at once when one of
+/// them cannot be served. Must run inside a [`tokio::task::LocalSet`] of a current_thread runtime.
 pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, stop: Stop) {
     let listeners = sockets.into_iter().map(TcpListener::from_std);
     let listeners: Vec<_> = match listeners.collect() {

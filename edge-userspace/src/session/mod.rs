@@ -48,8 +48,6 @@ pub struct Session {
     requests: Cell<u64>,
     /// The one that has just begun, for the task that runs it.
     begun: Cell<Option<Begun>>,
-    /// Of one that runs the client takes nothing any more.
-    has_unread: Cell<bool>,
     /// Whom to wake when the state changes: the one who runs the connection.
     driver: RefCell<Option<Waker>>,
     last_request: Cell<Instant>,
@@ -136,7 +134,6 @@ impl Session {
             streams: RefCell::default(),
             requests: Cell::new(0),
             begun: Cell::new(None),
-            has_unread: Cell::new(false),
             driver: RefCell::default(),
             last_request: Cell::new(Instant::now()),
             key_ended,
@@ -276,6 +273,10 @@ impl Session {
 
     fn change(&self, state: State) {
         self.state.set(state);
+        self.wake_driver();
+    }
+
+    fn wake_driver(&self) {
         if let Some(driver) = self.driver.borrow_mut().take() {
             driver.wake();
         }
@@ -318,17 +319,14 @@ impl Session {
             found |= stream.look(limit);
         }
         if found {
-            self.has_unread.set(true);
-            if let Some(driver) = self.driver.borrow_mut().take() {
-                driver.wake();
-            }
+            self.wake_driver();
         }
     }
 
-    /// Whether the client has taken nothing of a request for too long.
+    /// Whether one runs of which the client has taken nothing for too long.
     #[must_use]
     pub fn has_unread(&self) -> bool {
-        self.has_unread.get()
+        (self.streams.borrow().iter()).any(|(_, stream)| stream.is_unread)
     }
 
     fn is_unread(&self, begun: Begun) -> bool {

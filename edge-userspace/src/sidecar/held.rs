@@ -118,8 +118,8 @@ impl Held {
         })))
     }
 
-    /// Reads and keeps up to `most_bytes` before anything is sent, as far as there is room; gives the
-    /// body's pieces when that is all of it.
+    /// Reads and keeps up to `most_bytes` before anything is sent, as far as there is room; gives
+    /// the body's pieces when that is all of it.
     ///
     /// # Errors
     /// When the client breaks off.

@@ -28,9 +28,9 @@ pub(super) const STATUS_PATH: &str = "/edge-connect/status";
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest request head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// What a program may send ahead on one HTTP/2 stream and on the connection, bytes. It is on the same
-/// machine, so little is enough to keep it sending, and what lies here of many connections is in
-/// no room. Two streams that no edge takes fill the connection.
+/// What a program may send ahead on one HTTP/2 stream and on the connection, bytes. It is on the
+/// same machine, so little is enough to keep it sending, and what lies here of many connections is
+/// in no room. Two streams that no edge takes fill the connection.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 /// What is written ahead for one HTTP/2 stream, bytes.

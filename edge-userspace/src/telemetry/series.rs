@@ -106,6 +106,9 @@ macro_rules! label {
         pub enum $kind { $($(#[$value_doc])* $name,)* }
 
         impl $kind {
+            /// How many values there are.
+            pub const COUNT: usize = [$(Self::$name,)*].len();
+
             /// The value as the label has it.
             #[must_use]
             pub const fn name(self) -> &'static str {

@@ -29,11 +29,9 @@ pub(super) struct Account {
     /// What running requests have used so far, as far as it is booked of the day.
     running_input: AtomicU64,
     running_output: AtomicU64,
-    refusals: [AtomicU64; LIMITS],
+    refusals: [AtomicU64; QuotaLimit::COUNT],
     total: Total,
 }
-
-const LIMITS: usize = 5;
 
 /// What the key has used.
 #[derive(Debug, Default)]
@@ -75,7 +73,7 @@ pub struct KeyUsage {
 
 /// Requests of a key that were refused since the start, by limit, and streams that were cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals([u64; LIMITS]);
+pub struct Refusals([u64; QuotaLimit::COUNT]);
 
 /// How a key stands with its limits; none where it has no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,11 +222,11 @@ impl Account {
     /// much was booked.
     pub(super) fn release(&self, whole: u64, booked: Booked) {
         self.held_whole.fetch_sub(whole, Ordering::Relaxed);
-        self.running(booked, Booked::default());
+        self.rebook_running(booked, Booked::default());
     }
 
     /// Of a running request so much was booked, and is now.
-    pub(super) fn running(&self, before: Booked, now: Booked) {
+    pub(super) fn rebook_running(&self, before: Booked, now: Booked) {
         for (cell, before, now) in [
             (&self.running_input, before.input, now.input),
             (&self.running_output, before.output, now.output),
@@ -240,9 +238,7 @@ impl Account {
 
     /// A request was refused, or a stream cut.
     pub(super) fn refused(&self, limit: QuotaLimit) {
-        if let Some(count) = self.refusals.get(limit.index()) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+        self.refusals[limit.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many were, by limit.

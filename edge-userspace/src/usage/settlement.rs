@@ -215,7 +215,7 @@ impl Live {
         if std::mem::replace(&mut self.booked_day, today) != today {
             less = 0;
         }
-        self.account.running(self.booked, used);
+        self.account.rebook_running(self.booked, used);
         self.booked = used;
         self.ledger.spend(&self.account, more, less, now)
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 #[tokio::test]
 async fn connections_are_used_again() {
@@ -428,17 +429,14 @@ async fn old_idle_connections_are_not_kept() {
 /// What comes behind a response is never the next request's, also where TLS has it already.
 #[tokio::test]
 async fn a_second_response_within_the_record_of_the_first_is_nobodys() {
-    let (socket, address) = {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        (socket, address)
-    };
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
     let world = World::with(Wishes {
         model_tls: true,
         upstream: Some(address),
         ..Wishes::default()
     });
-    let acceptor = acceptor(&world);
+    let acceptor = TlsAcceptor::from(Arc::new(world.files.server_config()));
     tokio::spawn(async move {
         loop {
             let (tcp, _) = socket.accept().await.unwrap();
@@ -468,19 +466,4 @@ async fn a_second_response_within_the_record_of_the_first_is_nobodys() {
     }
     let connections = &world.metrics.upstream_connections;
     assert_eq!(connections.get(UpstreamConnection::Reused), 0);
-}
-
-fn acceptor(world: &World) -> tokio_rustls::TlsAcceptor {
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let certificate = CertificateDer::from_pem_file(world.files.path("cert.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(world.files.path("key.pem")).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap();
-    tokio_rustls::TlsAcceptor::from(Arc::new(config))
 }

@@ -14,6 +14,9 @@ use edge_userspace::session::{Sessions, Stop};
 use edge_userspace::telemetry::Metrics;
 use edge_userspace::upstream::Upstreams;
 use edge_userspace::usage::Ledger;
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -81,6 +84,19 @@ impl Files {
         write("cert.pem", leaf.pem());
         write("key.pem", leaf_key.serialize_pem());
         files
+    }
+
+    /// For a server of a test's own that has the certificate.
+    pub(crate) fn server_config(&self) -> ServerConfig {
+        let certificate = CertificateDer::from_pem_file(self.path("cert.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(self.path("key.pem")).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

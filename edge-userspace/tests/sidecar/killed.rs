@@ -1,5 +1,5 @@
-//! Two edges as processes, one of them killed or filled up under load: a program that tries again on
-//! a 5xx, as the official SDKs do, notices nothing but time.
+//! Two edges as processes, one of them killed or filled up under load: a program that tries again
+//! on a 5xx, as the official SDKs do, notices nothing but time.
 
 use crate::command::{Running, to};
 use crate::process::{Daemon, Key, Place, Tls};

@@ -12,8 +12,6 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -93,16 +91,7 @@ impl Scripted {
     /// One that answers everything with 200.
     pub(crate) async fn new() -> Self {
         let files = Files::new();
-        let certificates = CertificateDer::pem_file_iter(files.path("cert.pem")).unwrap();
-        let certificates = certificates.map(Result::unwrap).collect();
-        let key = PrivateKeyDer::from_pem_file(files.path("key.pem")).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(certificates, key)
-            .unwrap();
+        let mut config = files.server_config();
         config.alpn_protocols = vec![b"h2".to_vec()];
         let shared = Arc::new(Shared {
             script: Mutex::new(Box::new(|_| Does::default())),

@@ -102,7 +102,7 @@ impl Many {
         if let Some(bad) = blocked {
             return Err(not_in_effect(path, what, &ids, bad));
         }
-        for record in records.iter() {
+        for record in &records {
             if let Record::Put(key) = record {
                 search.keys.insert(key.id, key.clone());
             }

@@ -232,6 +232,7 @@ mod tests {
         }
         assert_eq!(counters.sum(16).hits, 4 * THREADS as u64);
         let of_the_shared_one = counters.0[THREADS].0[Event::Hit as usize].load(Relaxed);
-        assert!(of_the_shared_one < 4 * THREADS as u64);
+        // If none were left, all but the first threads would count there.
+        assert!(of_the_shared_one < 3 * THREADS as u64);
     }
 }
