@@ -21,6 +21,7 @@ mod learn;
 mod listen;
 mod messages;
 mod output;
+mod pieces;
 mod place;
 mod prefixes;
 mod reading;

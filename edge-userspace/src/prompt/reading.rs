@@ -16,12 +16,13 @@ use super::json::{self, Reader};
 use super::learn::Learn;
 use super::listen::Both;
 use super::output::Output;
+use super::pieces::Pieces;
 use super::prefixes::{self, Prefixes};
 use super::tally::{Method, Texts};
 use super::walk::{Resolve, Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
 use crate::context::canonical::Canonical;
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,16 +30,6 @@ use std::sync::Arc;
 const TURN_BYTES: usize = 256 * 1024;
 /// Of a body that is longer, the texts before the model's name are read again at its end.
 const AGAIN_BYTES: u64 = 1 << 20;
-/// Of a short body the pieces stay in the buffers that they came in, but for the small ones. Of
-/// a longer one they are put into blocks: a piece keeps all of its buffer, which may be twice as
-/// long, and the room for bodies counts the pieces alone.
-const SHORT_BYTES: u64 = 16 * 1024;
-const SMALL_BYTES: usize = 2048;
-/// A block is as long as an eighth of what is there already, and at least so long.
-const SHORT_BLOCK_BYTES: u64 = 4096;
-/// A body of this length and more lies in blocks of this length, which the daemon's allocator
-/// maps: what is not filled of them is no memory, and it goes when they do.
-const LONG_BLOCK_BYTES: u64 = 256 * 1024;
 
 /// One body.
 pub struct Reading {
@@ -64,10 +55,7 @@ pub struct Reading {
     repeats: bool,
     /// How many messages with what comes before them are known, and their tokens.
     known: Option<(u64, u64)>,
-    held: Vec<Bytes>,
-    /// The block that is being filled, behind those.
-    block: BytesMut,
-    held_bytes: u64,
+    held: Pieces,
     /// While it is read again: the next piece.
     again: Option<usize>,
     /// When all is done.
@@ -156,9 +144,7 @@ impl Reading {
             is_chained: false,
             repeats: false,
             known: None,
-            held: Vec::new(),
-            block: BytesMut::new(),
-            held_bytes: 0,
+            held: Pieces::default(),
             again: None,
             done: None,
             is_whole: false,
@@ -182,7 +168,7 @@ impl Reading {
     /// When the request is refused already.
     pub fn push(&mut self, piece: Bytes) -> Result<bool, Refusal> {
         self.unread = piece.clone();
-        self.hold(piece);
+        self.held.push(piece);
         self.advance()
     }
 
@@ -216,7 +202,7 @@ impl Reading {
             // The model's name came after some text.
             if self.walk.model.is_some()
                 && self.walk.tally.is_bound()
-                && self.held_bytes <= AGAIN_BYTES
+                && self.held.bytes() <= AGAIN_BYTES
                 && !self.waits()
             {
                 self.begin_again();
@@ -242,8 +228,7 @@ impl Reading {
 
     /// What has been counted, and the body, byte for byte as it came.
     #[must_use]
-    pub fn counted(mut self) -> (Counted, Vec<Bytes>) {
-        self.end_block();
+    pub fn counted(self) -> (Counted, Vec<Bytes>) {
         let rule = self.rule();
         let (count, texts) = self.done.unwrap_or_else(|| {
             let texts = self.walk.tally.texts();
@@ -274,7 +259,7 @@ impl Reading {
             learn,
             prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
         };
-        (counted, self.held)
+        (counted, self.held.into_all())
     }
 
     /// What decoding holds in memory now, bytes.
@@ -292,7 +277,7 @@ impl Reading {
             let Some(at) = self.again else {
                 return Ok(true);
             };
-            let Some(piece) = self.held.get(at) else {
+            let Some(piece) = self.held.all().get(at) else {
                 self.again = None;
                 if self.is_whole {
                     self.end()?;
@@ -395,47 +380,7 @@ impl Reading {
             .map_err(Refusal::TooLong)
     }
 
-    fn hold(&mut self, piece: Bytes) {
-        self.held_bytes += piece.len() as u64;
-        let is_large = piece.len() >= SMALL_BYTES || self.held.is_empty();
-        if self.held_bytes <= SHORT_BYTES && is_large {
-            self.end_block();
-            self.held.push(piece);
-            return;
-        }
-        let mut rest = &piece[..];
-        while !rest.is_empty() {
-            let free = self.block.capacity() - self.block.len();
-            if free == 0 {
-                self.begin_block();
-                continue;
-            }
-            let (now, later) = rest.split_at(rest.len().min(free));
-            self.block.extend_from_slice(now);
-            rest = later;
-        }
-    }
-
-    fn begin_block(&mut self) {
-        self.end_block();
-        let bytes = if self.held_bytes < LONG_BLOCK_BYTES {
-            (self.held_bytes / 8)
-                .next_power_of_two()
-                .max(SHORT_BLOCK_BYTES)
-        } else {
-            LONG_BLOCK_BYTES
-        };
-        self.block = BytesMut::with_capacity(bytes as usize);
-    }
-
-    fn end_block(&mut self) {
-        if !self.block.is_empty() {
-            self.held.push(std::mem::take(&mut self.block).freeze());
-        }
-    }
-
     fn begin_again(&mut self) {
-        self.end_block();
         if let Some(canonical) = self.canonical.as_deref_mut().filter(|_| !self.repeats) {
             // It has to hear on from here.
             self.reader.flush(canonical);
