@@ -8,48 +8,10 @@ use http::Request;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-
-/// A socket that counts what is written to it.
-struct Counting(TcpStream, Arc<AtomicU64>);
-
-impl AsyncRead for Counting {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Counting {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.0).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(count)) = &written {
-            self.1.fetch_add(*count as u64, Ordering::SeqCst);
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
+use tokio_util::io::InspectWriter;
 
 /// What a program could send when it sends as many bodies of that length as it can on one
 /// connection, and what is kept of them.
@@ -71,7 +33,11 @@ async fn sent(length: usize, held_bytes: u64) -> (u64, u64) {
     let local = Local::with(wanted).await;
     let tcp = TcpStream::connect(local.address).await.unwrap();
     let written = Arc::new(AtomicU64::new(0));
-    let io = TokioIo::new(Counting(tcp, Arc::clone(&written)));
+    let count = Arc::clone(&written);
+    let counting = InspectWriter::new(tcp, move |bytes| {
+        count.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+    });
+    let io = TokioIo::new(counting);
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
     let connection = tokio::spawn(connection);
     let mut asked = Vec::new();
