@@ -129,7 +129,8 @@ pub struct Tls {
 pub struct Keys {
     /// The key store, a journal of mode 0600.
     pub store: PathBuf,
-    /// This edge's audience. MAC keys of other audiences are not loaded, and a key that has none for this one is refused, in a header too.
+    /// This edge's audience. MAC keys of other audiences are not loaded, and a key that has none
+    /// for this one is refused, in a header too.
     pub audience: String,
     /// Most keys. More in the store: the rest is refused and said so. Default 100,000.
     pub capacity: u32,
