@@ -1,6 +1,7 @@
 //! The client's socket: gives the bytes that were read ahead again, and closes so that the
 //! client can read what it was told.
 
+use super::gather::Gather;
 use bytes::{Buf as _, BytesMut};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +18,7 @@ const LINGER_BYTES: usize = 4 << 20;
 
 /// A client's TCP stream below TLS.
 pub(super) struct Client {
-    tcp: TcpStream,
+    tcp: Gather<TcpStream>,
     /// Read already, to be read again.
     ahead: BytesMut,
     closing: Closing,
@@ -37,7 +38,7 @@ impl Client {
     /// `ahead` comes before what `tcp` has.
     pub(super) fn new(tcp: TcpStream, ahead: BytesMut) -> Self {
         Self {
-            tcp,
+            tcp: Gather::new(tcp),
             ahead,
             closing: Closing::No,
         }
@@ -45,7 +46,13 @@ impl Client {
 
     /// The socket.
     pub(super) fn tcp(&self) -> &TcpStream {
-        &self.tcp
+        self.tcp.get_ref()
+    }
+
+    /// What is written goes out at once from now on. Not before HTTP/2 has begun, which reads
+    /// until it would wait; HTTP/1.1 may not.
+    pub(super) fn end_gathering(&mut self) {
+        self.tcp.end();
     }
 
     /// Closes our side, then waits for the client's, within bounds. Closing a socket with

@@ -222,7 +222,7 @@ fn log_served(identity: &Identity) {
     );
 }
 
-async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) {
+async fn serve(thread: &Rc<Thread>, mut tls: TlsStream<Client>, identity: Identity) {
     let metrics = &thread.shared.metrics;
     metrics.connections.one(identity.lane);
     log_served(&identity);
@@ -274,6 +274,7 @@ async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) 
             .max_header_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEAD_BYTES);
+        tls.get_mut().0.end_gathering();
         let tls = Rc::new(RefCell::new(tls));
         let mut leaving = Leaving::new(&tls, &wire, &session);
         let io = Unreadable::new(&tls, thread, &session, &wire);

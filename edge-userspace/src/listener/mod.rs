@@ -11,6 +11,7 @@ mod charge;
 mod client;
 mod compare;
 mod connection;
+mod gather;
 mod hello;
 mod leaving;
 mod proxy_protocol;

@@ -4,7 +4,7 @@ use crate::client::{Ask, Client, Hello, Http, alpn};
 use crate::world::{ALICE, CAROL, Wishes, World, token, until};
 use edge_userspace::telemetry::{Handshake, Lane};
 use http::Method;
-use rustls::{HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +94,34 @@ async fn classic_and_post_quantum_hellos_are_both_served() {
         assert_eq!(group.name(), expected);
         let version = tls.get_ref().1.protocol_version();
         assert_eq!(version, Some(ProtocolVersion::TLSv1_3));
+    }
+}
+
+#[tokio::test]
+async fn a_client_gets_the_light_cipher_unless_it_likes_chacha_better() {
+    let world = World::new();
+    for (versions, likes_chacha, expected) in [
+        (TLS13, false, CipherSuite::TLS13_AES_128_GCM_SHA256),
+        (TLS13, true, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
+        (
+            TLS12,
+            false,
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        ),
+        (
+            TLS12,
+            true,
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        ),
+    ] {
+        let hello = Hello {
+            versions,
+            likes_chacha,
+            ..alpn(&[b"h2"])
+        };
+        let tls = world.tls(&hello).await.unwrap();
+        let suite = tls.get_ref().1.negotiated_cipher_suite().unwrap();
+        assert_eq!(suite.suite(), expected);
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Hello {
     pub(crate) versions: &'static [&'static SupportedProtocolVersion],
     /// Without it the hello fits one segment.
     pub(crate) post_quantum: bool,
+    /// ChaCha20 before AES.
+    pub(crate) likes_chacha: bool,
 }
 
 pub(crate) fn alpn(names: &[&[u8]]) -> Hello {
@@ -39,6 +41,7 @@ pub(crate) fn alpn(names: &[&[u8]]) -> Hello {
         alpn: names.iter().map(|name| name.to_vec()).collect(),
         versions: rustls::DEFAULT_VERSIONS,
         post_quantum: true,
+        likes_chacha: false,
     }
 }
 
@@ -48,6 +51,10 @@ impl World {
         if !hello.post_quantum {
             let classic = rustls::NamedGroup::X25519;
             provider.kx_groups.retain(|group| group.name() == classic);
+        }
+        if hello.likes_chacha {
+            let is_aes = |name: &str| name.contains("AES");
+            (provider.cipher_suites).sort_by_key(|one| one.suite().as_str().is_some_and(is_aes));
         }
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(self.files.path("ca.pem")).unwrap() {
