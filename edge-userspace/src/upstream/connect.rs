@@ -70,7 +70,7 @@ pub(super) async fn connect(
             addresses.dial(&found, deadline).await?
         }
     };
-    let socket = Socket(Rc::new(RefCell::new(tcp)));
+    let socket = Socket::new(tcp);
     let Some((connector, name)) = &target.tls else {
         return Ok((Io::Plain(socket.clone()), socket));
     };
@@ -119,6 +119,21 @@ impl Io {
 pub(super) struct Socket(Rc<RefCell<TcpStream>>);
 
 impl Socket {
+    pub(super) fn new(tcp: TcpStream) -> Self {
+        Self(Rc::new(RefCell::new(tcp)))
+    }
+
+    /// Has acknowledgements held back from now on (tcp(7), `TCP_QUICKACK`); whether that could
+    /// be had.
+    pub(super) fn hold_acks(&self) -> bool {
+        rustix::net::sockopt::set_tcp_quickack(&*self.0.borrow(), false).is_ok()
+    }
+
+    /// Whether they are held back still.
+    pub(super) fn holds_acks(&self) -> bool {
+        rustix::net::sockopt::tcp_quickack(&*self.0.borrow()).is_ok_and(|at_once| !at_once)
+    }
+
     /// Whether there is nothing to read: no byte, no end, no error. The runtime knows what came
     /// before its last look at all sockets; the kernel is asked only where it says that something
     /// did.

@@ -4,6 +4,7 @@
 //! the socket, under its own waker. So dropping the response closes the connection at once,
 //! and a chunk costs no switch between tasks.
 
+use super::acks::Holding;
 use super::connect::{Io, Socket};
 use super::picked::Picked;
 use super::places::Place;
@@ -30,6 +31,8 @@ struct Live<B> {
     /// The request could not be written to its end. What comes all the same is heard.
     unwritten: Option<Broken>,
     receiving: Receiving,
+    /// Acknowledgements of this response are held back.
+    acks: Option<Holding>,
     _place: Place,
 }
 
@@ -42,6 +45,7 @@ impl<B: Sendable> Exchange<B> {
             sending: Sending::new(),
             unwritten: None,
             receiving: Receiving::new(),
+            acks: None,
             _place: place,
         }))
     }
@@ -114,7 +118,12 @@ pub struct Answer<B: Sendable> {
 }
 
 impl<B: Sendable> Answer<B> {
-    pub(super) fn new(exchange: Exchange<B>, pool: &Rc<Pool<B>>, picked: Picked) -> Self {
+    pub(super) fn new(mut exchange: Exchange<B>, pool: &Rc<Pool<B>>, picked: Picked) -> Self {
+        let live = &mut *exchange.0;
+        // One whose length is not known beforehand is most likely a stream of small pieces.
+        if live.receiving.left_bytes().is_none() && !live.receiving.is_at_end() {
+            live.acks = pool.acks.begin(&live.socket);
+        }
         let mut answer = Self {
             exchange: Some(exchange),
             pool: Rc::clone(pool),
@@ -137,10 +146,15 @@ impl<B: Sendable> Answer<B> {
 
     fn finish_at_end(&mut self) {
         let is_at_end = |exchange: &mut Exchange<B>| exchange.0.receiving.is_at_end();
-        if let Some(mut exchange) = self.exchange.take_if(is_at_end)
-            && exchange.0.can_go_on()
-        {
-            exchange.0.receiving.rest();
+        let Some(mut exchange) = self.exchange.take_if(is_at_end) else {
+            return;
+        };
+        let live = &mut *exchange.0;
+        if let Some(held) = live.acks.take() {
+            self.pool.acks.end(&held, &live.socket);
+        }
+        if live.can_go_on() {
+            live.receiving.rest();
             self.pool.put(exchange);
         }
     }
@@ -162,6 +176,9 @@ impl<B: Sendable> Body for Answer<B> {
         match &data {
             Some(Ok(_)) => {
                 this.picked.began();
+                this.pool
+                    .acks
+                    .piece(&mut exchange.0.acks, &exchange.0.socket);
                 this.finish_at_end();
             }
             // Until its end, the body of a connection that is over.

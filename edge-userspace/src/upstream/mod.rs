@@ -7,6 +7,7 @@
 //! what a request must look like ([`crate::api`]), where its beginning may be cached, and what
 //! becomes of a response that breaks off ([`crate::relay`]).
 
+mod acks;
 mod addresses;
 mod broken;
 pub mod choose;

@@ -1,6 +1,7 @@
 //! Idle connections of one thread: last in, first out, bounded in number and age.
 
 use super::Sendable;
+use super::acks::Acks;
 use super::exchange::Exchange;
 use crate::telemetry::{Metrics, UpstreamConnection};
 use std::cell::RefCell;
@@ -14,6 +15,8 @@ pub(super) struct Pool<B: Sendable> {
     max_idle: usize,
     keep_idle: Duration,
     metrics: Arc<Metrics>,
+    /// Of the streams that come over them.
+    pub(super) acks: Acks,
 }
 
 struct Idle<B: Sendable> {
@@ -28,6 +31,7 @@ impl<B: Sendable> Pool<B> {
             max_idle,
             keep_idle,
             metrics,
+            acks: Acks::default(),
         }
     }
 
