@@ -102,7 +102,9 @@ fn a_cap_cuts_right_after_the_event_that_passes_it() {
         .into_iter()
         .flat_map(|size| [(size, false), (size, true)])
     {
-        let mut side = Side::new(BodyForm::Events, output_for_tests(), None, None);
+        // As every stream under a cap is read.
+        let side = Side::new(BodyForm::Events, output_for_tests(), None, None);
+        let mut side = side.counting_each();
         let (mut out, mut owed, mut capped) = (Vec::new(), None, None);
         for piece in whole.chunks(size) {
             let cap = |seen: &Observed| match seen.relayed_output {

@@ -32,8 +32,10 @@ use opening::Beginning;
 use stream::Events;
 use unread::Unread;
 
-/// The text is counted anew when so much more of it has come.
-const COUNT_EVERY_BYTES: u64 = 64;
+/// The text is counted anew when so much more of it has come: half of what is booked at a time.
+const COUNT_EVERY_BYTES: u64 = 512;
+/// The same where each event is to be counted, for events that are not known as pieces of content.
+const COUNT_CLOSELY_BYTES: u64 = 64;
 
 /// Reads one answer.
 #[derive(Debug)]
@@ -122,6 +124,15 @@ impl Side {
     pub fn counting_each(mut self) -> Self {
         self.counts_each = true;
         self
+    }
+
+    /// So much new text is not counted yet at most.
+    fn count_every_bytes(&self) -> u64 {
+        if self.counts_each {
+            COUNT_CLOSELY_BYTES
+        } else {
+            COUNT_EVERY_BYTES
+        }
     }
 
     /// What has been seen so far.

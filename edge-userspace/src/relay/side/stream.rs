@@ -2,10 +2,10 @@
 //!
 //! Not here: the lines ([`super::lines`]), and the JSON of one event ([`super::event`]).
 
+use super::Side;
 use super::event::{Event, Reading};
 use super::lines::{Lines, Piece};
 use super::memo::Memo;
-use super::{COUNT_EVERY_BYTES, Side};
 use crate::prompt::json::Reader;
 use crate::usage::Observed;
 
@@ -145,7 +145,7 @@ impl Side {
         }
         let delta_of = (is_whole && kind == b"content_block_delta" && self.event.has_text)
             .then(|| self.event.index().unwrap_or(0));
-        if self.text.output.new_bytes() >= COUNT_EVERY_BYTES
+        if self.text.output.new_bytes() >= self.count_every_bytes()
             || (self.counts_each && delta_of.is_some())
         {
             self.count();
