@@ -94,6 +94,12 @@ impl<'a> Seen<'a> {
                 }
                 "content-encoding" => {
                     let value = value.as_bytes();
+                    // RFC 9110 section 8.4.1.3: the same.
+                    let value = if value.eq_ignore_ascii_case(b"x-gzip") {
+                        b"gzip"
+                    } else {
+                        value
+                    };
                     let known = Encoding::ALL.into_iter();
                     let known =
                         { known }.find(|known| value.eq_ignore_ascii_case(known.name().as_bytes()));

@@ -321,7 +321,7 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
             config.keys.window.ahead_s,
         ),
         format!(
-            "connections a second: {} of a key, refused from {}; {} used tokens and {} prefixes are remembered, {} MiB",
+            "connections a second: {} of a key, refused from {}; at least {} used tokens and {} prefixes are remembered, {} MiB",
             rate(config.keys.connections_per_second),
             rate(config.keys.connections_per_second_hard),
             config.keys.replay_capacity,

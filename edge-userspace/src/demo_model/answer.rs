@@ -1,6 +1,6 @@
 //! What is answered to which request.
 
-use super::ask::{number, script, text};
+use super::ask::{number, plain, script, text};
 use super::echo::{echo, sha256};
 use super::ledger::Outcome;
 use super::play::Play;
@@ -97,7 +97,7 @@ async fn respond_to(
             return Err(io::Error::other("closed on request"));
         }
         Some(Fault::Hang) => std::future::pending::<()>().await,
-        Some(Fault::Status(status)) => return Ok(failed(status, counted)),
+        Some(Fault::Status(status)) => return Ok(failed(status, "Failed on request", counted)),
         _ => {}
     }
     let first_token = number(&head.headers, "x-demo-first-token-ms")
@@ -106,30 +106,42 @@ async fn respond_to(
         tokio::time::sleep(first_token).await;
         return Ok(whole(StatusCode::OK, &echo(head, body), counted));
     }
+    let Some(body) = plain(&head.headers, body) else {
+        let why = "The body is not encoded as its content-encoding says";
+        return Ok(failed(StatusCode::BAD_REQUEST, why, counted));
+    };
     match (shape, &head.method, head.uri.path()) {
         (Some(shape), ..) => {
             let asked = Asked {
                 headers: &head.headers,
-                body,
+                body: &body,
                 shape,
                 fault,
                 first_token,
             };
             message(asked, model, ending, counted).await
         }
-        (_, &Method::GET, "/v1/models") => Ok(whole(StatusCode::OK, &models(), counted)),
+        (_, &(Method::GET | Method::HEAD), "/v1/models") => {
+            Ok(whole(StatusCode::OK, &models(), counted))
+        }
+        (_, &(Method::GET | Method::HEAD), "/v1/models/claude-demo") => {
+            Ok(whole(StatusCode::OK, &demo(), counted))
+        }
         (_, &Method::POST, "/v1/chat/completions/render") => {
-            let ids = json!({ "request_id": "req_demo", "token_ids": tokens::ids(body) });
+            let ids = json!({ "request_id": "req_demo", "token_ids": tokens::ids(&body) });
             Ok(whole(StatusCode::OK, &ids, counted))
         }
         // Routers before inference engines ask it before they send anything.
         (_, &Method::GET, "/health") => Ok(whole(StatusCode::OK, &json!({}), counted)),
         (_, &Method::POST, "/v1/messages/count_tokens") => {
-            let count = tokens::count(body, options.vocabulary.as_ref());
+            let count = tokens::count(&body, options.vocabulary.as_ref());
             let count = json!({ "input_tokens": count });
             Ok(whole(StatusCode::OK, &count, counted))
         }
-        _ => Ok(failed(StatusCode::NOT_FOUND, counted)),
+        _ => {
+            let why = "The demo model has nothing here";
+            Ok(failed(StatusCode::NOT_FOUND, why, counted))
+        }
     }
 }
 
@@ -151,7 +163,11 @@ async fn message(
     let Model { options, kv_cache } = model;
     let Asked { headers, body, .. } = asked;
     let Ok(said) = serde_json::from_slice::<Value>(body) else {
-        return Ok(failed(StatusCode::BAD_REQUEST, counted));
+        return Ok(failed(
+            StatusCode::BAD_REQUEST,
+            "The body is no JSON",
+            counted,
+        ));
     };
     let mut script = script(headers, &said, asked.shape, asked.fault, options);
     let vocabulary = options.vocabulary.as_ref();
@@ -189,20 +205,24 @@ async fn message(
 
 fn models() -> Value {
     json!({
-        "data": [{
-            "type": "model",
-            "id": "claude-demo",
-            "display_name": "Demo model",
-            "created_at": "2026-01-01T00:00:00Z",
-            "lifecycle": "active",
-        }],
+        "data": [demo()],
         "has_more": false,
         "first_id": "claude-demo",
         "last_id": "claude-demo",
     })
 }
 
-fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {
+fn demo() -> Value {
+    json!({
+        "type": "model",
+        "id": "claude-demo",
+        "display_name": "Demo model",
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+    })
+}
+
+fn failed(status: StatusCode, message: &str, counted: stats::Request) -> Response<Play> {
     let kind = match status.as_u16() {
         401 => "authentication_error",
         402 => "billing_error",
@@ -217,7 +237,7 @@ fn failed(status: StatusCode, counted: stats::Request) -> Response<Play> {
     };
     let error = json!({
         "type": "error",
-        "error": { "type": kind, "message": "Failed on request" },
+        "error": { "type": kind, "message": message },
     });
     let body = Play::whole(error.to_string(), Outcome::Failed, counted);
     let mut response = respond(status, body);

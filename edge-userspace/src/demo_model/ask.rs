@@ -2,10 +2,15 @@
 
 use super::script::{Kind, Said, Script, Shape, Tool};
 use super::{Fault, MAX_TOKENS, Options};
-use http::HeaderMap;
+use crate::prompt::decode::{Decoder, Encoding};
+use bytes::Bytes;
+use http::{HeaderMap, header};
 use serde_json::{Value, json};
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Largest body, decoded.
+const MAX_BODY_BYTES: u64 = 1 << 26;
 
 /// A header's value.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -15,6 +20,27 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// A header's number.
 pub(super) fn number<T: FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
     text(headers, name)?.parse().ok()
+}
+
+/// A body without its content encoding; none: it is not encoded so, or by one that is not read.
+pub(super) fn plain(headers: &HeaderMap, body: &Bytes) -> Option<Bytes> {
+    let named = text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
+    let encoding =
+        (Encoding::ALL.into_iter()).find(|one| one.name().eq_ignore_ascii_case(named))?;
+    let Some(mut decoder) = Decoder::new(encoding, MAX_BODY_BYTES) else {
+        return Some(body.clone());
+    };
+    let (mut encoded, mut decoded) = (&body[..], Vec::new());
+    while !encoded.is_empty() {
+        decoded.extend_from_slice(decoder.step(&mut encoded).ok()?);
+    }
+    loop {
+        let last = decoder.finish().ok()?;
+        if last.is_empty() {
+            return Some(decoded.into());
+        }
+        decoded.extend_from_slice(last);
+    }
 }
 
 /// The script of an answer, without what is known of its prompt.

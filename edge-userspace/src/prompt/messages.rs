@@ -12,6 +12,9 @@ use super::place::{Meaning, Part, Place, Use};
 pub(super) fn meaning(place: Place, key: &[u8]) -> Meaning {
     match (place, key) {
         (Place::Root, b"model") => Meaning::string(Use::Model),
+        (Place::Root, b"max_tokens" | b"max_completion_tokens" | b"n") => {
+            Meaning::string(Use::Number)
+        }
         (Place::Root, b"system") => Meaning::content(Part::System),
         (Place::Root, b"messages") => Meaning::array(Place::Messages),
         (Place::Root, b"tools") => Meaning::array(Place::Tools),

@@ -74,6 +74,8 @@ pub(super) enum Use {
     PictureUrl,
     /// A picture's `detail`.
     Detail,
+    /// A number of the request itself, in quotes.
+    Number,
     /// What no model reads.
     Nothing,
 }

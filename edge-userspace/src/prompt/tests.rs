@@ -237,18 +237,54 @@ fn how_much_a_request_asks_for_is_read_wherever_it_stands() {
         ),
         (
             CHAT,
-            r#"{"max_tokens":1e3,"n":-2,"messages":[]}"#.to_owned(),
+            r#"{"max_tokens":-5,"n":-2,"messages":[]}"#.to_owned(),
             (None, 1),
         ),
         (
             CHAT,
-            r#"{"max_tokens":"9","n":null,"messages":[]}"#.to_owned(),
+            r#"{"max_tokens":"many","n":null,"messages":[]}"#.to_owned(),
             (None, 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":1.5,"n":25e-1,"messages":[]}"#.to_owned(),
+            (None, 1),
+        ),
+        // A whole number, however it is written.
+        (
+            CHAT,
+            r#"{"max_tokens":1e3,"n":30e-1,"messages":[]}"#.to_owned(),
+            (Some(1000), 3),
+        ),
+        (
+            MESSAGES,
+            r#"{"max_tokens":1000000.0,"messages":[]}"#.to_owned(),
+            (Some(1_000_000), 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":"1_000 ","n":"2","messages":[]}"#.to_owned(),
+            (Some(1000), 2),
+        ),
+        (
+            MESSAGES,
+            r#"{"max_tokens":0.000105E+6,"messages":[]}"#.to_owned(),
+            (Some(105), 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":0e9,"messages":[]}"#.to_owned(),
+            (Some(0), 1),
         ),
         (
             CHAT,
             r#"{"max_tokens":99999999999999999999,"messages":[]}"#.to_owned(),
-            (None, 1),
+            (Some(u64::MAX), 1),
+        ),
+        (
+            CHAT,
+            r#"{"max_tokens":1e99999999999999999999,"messages":[]}"#.to_owned(),
+            (Some(u64::MAX), 1),
         ),
     ] {
         for size in [1, 7, 100_000] {

@@ -272,6 +272,7 @@ impl Walk {
             }
             Use::Encrypted => self.data_bytes = 0,
             Use::Model => self.model_bytes.clear(),
+            Use::Number => self.number = Number::of(self.key.bytes()),
             Use::BlockType | Use::SourceType | Use::Detail => self.short.clear(),
             Use::Elsewhere | Use::Nothing => {}
         }
@@ -291,6 +292,7 @@ impl Walk {
             Use::PictureUrl => self.picture_url(piece),
             Use::Encrypted => self.data_bytes += piece.len() as u64,
             Use::Model => self.model_bytes.push(piece),
+            Use::Number => self.push_number(piece),
             Use::BlockType | Use::SourceType | Use::Detail => self.short.push(piece),
             Use::Elsewhere | Use::Nothing => {}
         }
@@ -310,6 +312,7 @@ impl Walk {
             }
             Use::Detail => self.picture.low = self.short.bytes() == b"low",
             Use::Model => self.end_model(),
+            Use::Number => self.end_number(),
             Use::BlockType => {
                 if let Some(block) = self.blocks.last_mut() {
                     block.is_document = self.short.bytes() == b"document";
@@ -338,6 +341,12 @@ impl Walk {
             Use::Nothing => {}
         }
         Ok(())
+    }
+
+    fn push_number(&mut self, piece: &[u8]) {
+        if let Some(number) = &mut self.number {
+            number.push(piece);
+        }
     }
 
     fn end_model(&mut self) {
@@ -461,8 +470,8 @@ impl Visit for Walk {
     fn number(&mut self, piece: &[u8]) {
         if self.in_json() {
             self.json_mark(piece);
-        } else if let Some(number) = &mut self.number {
-            number.push(piece);
+        } else {
+            self.push_number(piece);
         }
     }
 

@@ -141,6 +141,7 @@ async fn encodings_that_the_edge_does_not_know_are_refused_and_others_pass() {
     for (encoding, body) in [
         ("identity", body.clone()),
         ("gzip", gzip(&body)),
+        ("x-gzip", gzip(&body)),
         ("zstd", zstd(&body)),
     ] {
         let ask = Ask::message(ALICE)

@@ -1,6 +1,7 @@
 //! What the edge answers itself: models, nodes, and requests that nobody can read.
 
 use crate::client::{Ask, Client, Http, alpn};
+use crate::limits::{gzip, zstd};
 use crate::upstream::{read_request, scripted};
 use crate::world::{ALICE, Wishes, World, record, soon, token};
 use edge_userspace::api::MAX_HEAD_BYTES;
@@ -63,6 +64,29 @@ async fn configured_models_are_listed_page_by_page_and_one_by_one() {
     let refused = client.ask(no_key).await.unwrap();
     refused.is_error(401, "authentication_error", "No API key");
     assert_eq!(world.model.stats().figures().requests, 0);
+}
+
+#[tokio::test]
+async fn what_the_upstream_lists_is_had_one_by_one_and_its_bodies_may_be_encoded() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let one = client.ask(get("/v1/models/claude-demo")).await.unwrap();
+        assert_eq!(one.json()["id"], "claude-demo");
+        let other = client.ask(get("/v1/models/another")).await.unwrap();
+        assert_eq!(other.status, 404);
+        for path in ["/v1/models", "/v1/models/claude-demo"] {
+            let head = Ask::new(Method::HEAD, path).with("x-api-key", ALICE);
+            let head = client.ask(head).await.unwrap();
+            assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+        }
+        let body = br#"{"model":"claude-demo","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}"#;
+        for (encoding, body) in [("gzip", gzip(body)), ("zstd", zstd(body))] {
+            let ask = Ask::message(ALICE).body(body);
+            let answer = client.ask(ask.with("content-encoding", encoding)).await;
+            assert_eq!(answer.unwrap().json()["usage"]["output_tokens"], 3);
+        }
+    }
 }
 
 #[tokio::test]

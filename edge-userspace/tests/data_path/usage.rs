@@ -210,3 +210,37 @@ async fn a_stream_that_passes_the_days_cap_ends_with_an_error_between_two_events
         assert_eq!(answer.header("x-should-retry"), "false");
     }
 }
+
+/// Chat Completions, counted exactly: at most the event with which it passes is over.
+#[tokio::test]
+async fn chunks_of_chat_completions_are_cut_at_the_event_that_passes_the_day_too() {
+    for cap in [30, 50, 100] {
+        let world = World::new();
+        let mut alice = record(ALICE);
+        alice.allowance = Allowance {
+            quotas: Quotas {
+                tokens_per_day: Some(cap),
+                ..Quotas::default()
+            },
+            models: Box::default(),
+        }
+        .boxed();
+        world.keyring.apply([Edit::Put(alice)]);
+        let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
+        let ask = chat(true).with("x-demo-tokens", "1000");
+        let answer = client.ask(ask).await.unwrap();
+        assert_eq!(answer.status, 200);
+        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        assert!(
+            text.contains("may use") && !text.contains("[DONE]"),
+            "{text}"
+        );
+        let booked = settled(&world, 1).await;
+        // A piece of the demo model's is of at most three tokens.
+        let over = booked.tokens_today.checked_sub(cap);
+        assert!(
+            over.is_some_and(|over| (1..=3).contains(&over)),
+            "{cap}: {booked:?}"
+        );
+    }
+}

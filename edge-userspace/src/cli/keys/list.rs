@@ -89,6 +89,10 @@ pub(super) fn limits(key: &Shown) -> Vec<String> {
     ];
     let quotas = quotas.into_iter().filter_map(|(quota, what)| match quota? {
         0 => Some(format!("any {what}")),
+        1 => Some(format!(
+            "1 {}",
+            what.replacen("requests at", "request at", 1)
+        )),
         some => Some(format!("{some} {what}")),
     });
     let models = (!key.models.is_empty()).then(|| format!("models {}", key.models.join(" ")));

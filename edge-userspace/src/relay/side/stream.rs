@@ -143,10 +143,11 @@ impl Side {
         if self.observed.is_error {
             self.text.forget_beginning();
         }
-        let delta_of = (is_whole && kind == b"content_block_delta" && self.event.has_text)
-            .then(|| self.event.index().unwrap_or(0));
+        let has_text = is_whole && self.event.has_text;
+        let delta_of =
+            (has_text && kind == b"content_block_delta").then(|| self.event.index().unwrap_or(0));
         if self.text.output.new_bytes() >= self.count_every_bytes()
-            || (self.counts_each && delta_of.is_some())
+            || (self.counts_each && has_text)
         {
             self.count();
         }
