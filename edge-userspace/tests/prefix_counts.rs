@@ -27,7 +27,7 @@ thread_local! {
     static MODELS: Arc<Models> = Arc::new(Models::default());
 }
 
-fn reading(shape: Shape) -> Reading {
+fn reading(shape: Shape) -> Box<Reading> {
     Reading::new(
         shape,
         MODELS.with(Arc::clone),

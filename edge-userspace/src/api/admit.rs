@@ -21,7 +21,6 @@ use hyper::body::Incoming;
 use serde_json::json;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -131,6 +130,7 @@ impl Api {
         self.metrics.prompt_counting.observe(*spent);
         admitted?;
         let (counted, pieces) = reading.counted();
+        self.counters.keep_for_next(reading);
         self.metrics.prompts.one(counted.count.kind);
         (self.metrics.prompt_tokens).add(counted.count.kind, counted.count.tokens);
         Ok(Admitted {
@@ -141,7 +141,7 @@ impl Api {
         })
     }
 
-    fn reading(&self, session: &Session, route: Route, shape: Shape) -> Reading {
+    fn reading(&self, session: &Session, route: Route, shape: Shape) -> Box<Reading> {
         let models = self.prompts.models();
         if !Arc::ptr_eq(&models, &self.models_before.borrow()) {
             self.counters.keep(&models);
@@ -152,13 +152,7 @@ impl Api {
             Route::CountTokens => Limits::default(),
             _ => self.prompts.limits(session.max_prompt_tokens()),
         };
-        Reading::new(
-            shape,
-            models,
-            Rc::clone(&self.counters),
-            Arc::clone(self.prompts.calibration()),
-            limits,
-        )
+        (self.counters).reading(shape, &models, self.prompts.calibration(), limits)
     }
 
     async fn read(

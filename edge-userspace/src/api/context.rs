@@ -72,7 +72,7 @@ impl About {
     }
 
     /// Has the body's prefixes named while it is read.
-    pub(super) fn chained(&self, reading: Reading) -> Reading {
+    pub(super) fn chained(&self, reading: Box<Reading>) -> Box<Reading> {
         reading.chained(self.contexts.secret())
     }
 

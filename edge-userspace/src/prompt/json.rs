@@ -27,6 +27,9 @@ pub const MAX_NUMBER_BYTES: usize = 4096;
 
 /// Who is told what is read. All strings are UTF-8, but a piece may end within a character.
 pub trait Visit {
+    /// Where what comes next is said stands, bytes from the text's beginning: the first byte of
+    /// an object, an array or a string, or the last one.
+    fn at(&mut self, _offset: u64) {}
     /// `{`
     fn begin_object(&mut self) {}
     /// `}`
@@ -246,6 +249,7 @@ impl Reader {
         at: usize,
         visit: &mut impl Visit,
     ) -> Result<(), (usize, Wrong)> {
+        visit.at(self.before + at as u64);
         match (self.state, byte) {
             (State::KeyOrEnd, b'}') => self.close(visit),
             (State::KeyOrEnd | State::Key, b'"') => {
@@ -324,6 +328,7 @@ impl Reader {
         let (at, ended) = self.strings.read(chunk, at, visit)?;
         if ended {
             let last = at - 1;
+            visit.at(self.before + last as u64);
             visit
                 .end_string()
                 .map_err(|Duplicate(name)| (last, Wrong::Duplicate(name)))?;

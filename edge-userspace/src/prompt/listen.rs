@@ -6,6 +6,11 @@ use super::json::{Duplicate, Literal, Visit};
 pub(super) struct Both<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
 
 impl<A: Visit, B: Visit> Visit for Both<'_, A, B> {
+    fn at(&mut self, offset: u64) {
+        self.0.at(offset);
+        self.1.at(offset);
+    }
+
     fn begin_object(&mut self) {
         self.0.begin_object();
         self.1.begin_object();

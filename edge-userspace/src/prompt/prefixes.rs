@@ -22,12 +22,12 @@ impl Prefixes {
     pub(super) fn new(
         framing: Framing,
         texts: &Texts,
-        walk: Walk,
+        walk: &mut Walk,
         known: Option<(u64, u64)>,
     ) -> Self {
         let bytes = (!walk.tally.is_exact()).then(|| walk.tally.all_bytes());
         Self {
-            marks: walk.marks,
+            marks: std::mem::take(&mut walk.marks),
             framing,
             seen: walk.seen,
             texts: texts.tokens,

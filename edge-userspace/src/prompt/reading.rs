@@ -1,11 +1,12 @@
 //! One request's body: read and counted while it arrives, and held until it is sent on.
 //!
 //! The model may be named after the texts, as the official SDKs do. Until it is known a number
-//! decides below which no vocabulary can be; then the body, which is held anyhow, is read once
-//! more, and its texts are counted by the model's own way. Of a conversation whose prefixes are
+//! decides below which no vocabulary can be; then the texts of the body, which is held anyhow,
+//! are read once more and counted by the model's own way. Of a conversation whose prefixes are
 //! named the texts are counted at its end too: what is remembered of a prefix need not be.
 
 mod names;
+mod replay;
 
 use super::calibration::Calibration;
 use super::count::{Count, Kind, Parts};
@@ -19,10 +20,11 @@ use super::output::Output;
 use super::pieces::Pieces;
 use super::prefixes::{self, Prefixes};
 use super::tally::{Method, Texts};
-use super::walk::{Resolve, Shape, Walk};
+use super::walk::{Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
 use crate::context::canonical::Canonical;
 use bytes::{Buf as _, Bytes};
+use replay::Replay;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,7 +37,6 @@ const AGAIN_BYTES: u64 = 1 << 20;
 pub struct Reading {
     shape: Shape,
     rules: Rc<Rules>,
-    resolve: Resolve,
     limits: Limits,
     /// None: the body is not encoded.
     decoder: Option<Decoder>,
@@ -49,6 +50,8 @@ pub struct Reading {
     walk: Walk,
     /// Hears each part of the body once.
     canonical: Option<Box<Canonical>>,
+    /// One of another body.
+    spare: Option<Box<Canonical>>,
     /// Prefixes are named.
     is_chained: bool,
     /// What has been heard already is read again.
@@ -58,6 +61,8 @@ pub struct Reading {
     held: Pieces,
     /// While it is read again: the next piece.
     again: Option<usize>,
+    /// While its texts are counted where they lie.
+    replay: Option<Replay>,
     /// When all is done.
     done: Option<(Count, Texts)>,
     /// Whether the body has come to its end.
@@ -113,25 +118,14 @@ impl Reading {
         counters: Rc<Counters>,
         calibration: Arc<Calibration>,
         limits: Limits,
-    ) -> Self {
-        let rules = Rc::new(Rules {
-            models,
-            counters,
-            calibration,
-        });
-        let resolve: Resolve = {
-            let rules = Rc::clone(&rules);
-            Rc::new(move |model| rules.method(model))
-        };
-        let unknown = if limits.is_none() {
-            Method::Later
-        } else {
-            Method::Bound
-        };
-        Self {
+    ) -> Box<Self> {
+        Self::of(counters.rules(&models, &calibration), shape, limits)
+    }
+
+    pub(super) fn of(rules: Rc<Rules>, shape: Shape, limits: Limits) -> Box<Self> {
+        Box::new(Self {
             shape,
-            resolve: Rc::clone(&resolve),
-            rules,
+            rules: Rc::clone(&rules),
             limits,
             decoder: None,
             encoding: Encoding::Identity,
@@ -139,21 +133,61 @@ impl Reading {
             unread: Bytes::new(),
             left: TURN_BYTES,
             reader: Reader::new(),
-            walk: Walk::new(shape, None, unknown, resolve),
+            walk: Walk::new(shape, None, unknown(limits), rules),
             canonical: None,
+            spare: None,
             is_chained: false,
             repeats: false,
             known: None,
             held: Pieces::default(),
             again: None,
+            replay: None,
             done: None,
             is_whole: false,
+        })
+    }
+
+    /// Another body, with what was made for the last one.
+    pub(super) fn begin(&mut self, rules: Rc<Rules>, shape: Shape, limits: Limits) {
+        self.clear();
+        self.shape = shape;
+        self.limits = limits;
+        self.walk
+            .begin_body(shape, unknown(limits), Rc::clone(&rules));
+        self.rules = rules;
+    }
+
+    /// Nothing of the body stays.
+    pub(super) fn clear(&mut self) {
+        self.decoder = None;
+        self.encoding = Encoding::Identity;
+        self.most_bytes = 0;
+        self.unread = Bytes::new();
+        self.left = TURN_BYTES;
+        self.reader = Reader::new();
+        self.walk.clear();
+        if let Some(mut canonical) = self.canonical.take() {
+            canonical.erase();
+            self.spare = Some(canonical);
         }
+        self.is_chained = false;
+        self.repeats = false;
+        self.known = None;
+        self.held = Pieces::default();
+        (self.again, self.replay) = (None, None);
+        self.done = None;
+        self.is_whole = false;
+    }
+
+    /// What it has taken besides itself and the body, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let spare = self.spare.as_ref();
+        self.names_bytes() + self.decoder_bytes() + spare.map_or(0, |it| it.memory_bytes())
     }
 
     /// The body comes encoded so; decoded it may have so many bytes. It is held as it comes.
     #[must_use]
-    pub fn encoded(mut self, encoding: Encoding, most_bytes: u64) -> Self {
+    pub fn encoded(mut self: Box<Self>, encoding: Encoding, most_bytes: u64) -> Box<Self> {
         self.encoding = encoding;
         self.most_bytes = most_bytes;
         self.decoder = Decoder::new(encoding, most_bytes);
@@ -180,7 +214,7 @@ impl Reading {
         self.is_whole = true;
         self.end()?;
         if self.walk.tally.is_bound() {
-            self.begin_again();
+            self.count_again();
         }
         Ok(())
     }
@@ -213,7 +247,7 @@ impl Reading {
         let Some(texts) = self.texts() else {
             // What was said of a prefix cannot be.
             self.known = None;
-            self.begin_again();
+            self.count_again();
             return Ok(false);
         };
         let rule = self.rule();
@@ -226,11 +260,12 @@ impl Reading {
         Ok(true)
     }
 
-    /// What has been counted, and the body, byte for byte as it came.
+    /// What has been counted, and the body, byte for byte as it came; once.
     #[must_use]
-    pub fn counted(self) -> (Counted, Vec<Bytes>) {
+    pub fn counted(&mut self) -> (Counted, Vec<Bytes>) {
+        let done = self.done.take();
         let rule = self.rule();
-        let (count, texts) = self.done.unwrap_or_else(|| {
+        let (count, texts) = done.unwrap_or_else(|| {
             let texts = self.walk.tally.texts();
             (self.count(rule, &texts), texts)
         });
@@ -257,9 +292,9 @@ impl Reading {
             choices: self.walk.asked.choices.unwrap_or(1),
             is_stream: self.walk.asked.is_stream,
             learn,
-            prefixes: Prefixes::new(framing, &texts, self.walk, self.known),
+            prefixes: Prefixes::new(framing, &texts, &mut self.walk, self.known),
         };
-        (counted, self.held.into_all())
+        (counted, std::mem::take(&mut self.held).into_all())
     }
 
     /// What decoding holds in memory now, bytes.
@@ -270,6 +305,9 @@ impl Reading {
 
     /// Reads this turn's part of what has come, or is read again; whether nothing is left.
     fn read_on(&mut self) -> Result<bool, Refusal> {
+        if self.replay.is_some() {
+            return self.replay_on();
+        }
         loop {
             if !self.read_piece()? {
                 return Ok(false);
@@ -380,6 +418,13 @@ impl Reading {
             .map_err(Refusal::TooLong)
     }
 
+    /// The body being whole.
+    fn count_again(&mut self) {
+        if !self.begin_replay() {
+            self.begin_again();
+        }
+    }
+
     fn begin_again(&mut self) {
         if let Some(canonical) = self.canonical.as_deref_mut().filter(|_| !self.repeats) {
             // It has to hear on from here.
@@ -388,7 +433,10 @@ impl Reading {
         self.repeats = true;
         // Without a name it is nobody's model, for which there is a rule too.
         let model = Some(self.walk.model.take().unwrap_or_default());
-        self.walk = Walk::new(self.shape, model, Method::Later, Rc::clone(&self.resolve));
+        let rules = Rc::clone(&self.rules);
+        self.walk = Walk::new(self.shape, model, Method::Later, rules);
+        // Where they lie is not noted of texts that are counted at once.
+        self.walk.spans.lose();
         self.reader = Reader::new();
         self.decoder = Decoder::new(self.encoding, self.most_bytes);
         self.again = Some(0);
@@ -432,5 +480,13 @@ impl Reading {
                 framing,
             },
         }
+    }
+}
+
+/// How texts are counted until the model is known.
+fn unknown(limits: Limits) -> Method {
+    match limits.is_none() {
+        true => Method::Later,
+        false => Method::Bound,
     }
 }

@@ -26,6 +26,13 @@ pub(super) enum Method {
     },
 }
 
+impl Method {
+    /// Whether each text's tokens are its own, whatever is around it.
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+}
+
 /// The texts of one request.
 pub(super) struct Tally {
     method: Method,
@@ -118,6 +125,21 @@ impl Tally {
         }
     }
 
+    /// Goes to the beginning.
+    pub(super) fn begin_again(&mut self, method: Method) {
+        self.method = method;
+        self.open = None;
+        self.tokens = [0; PARTS];
+        self.written = 0;
+        self.scans.fill_with(|| None);
+        self.scanned = 0;
+        self.features.fill_with(|| None);
+        self.doubtful = None;
+        self.touched = false;
+        self.bytes = [0; PARTS];
+        self.known_json_bytes = 0;
+    }
+
     /// Whether the texts are not counted by the model's way.
     pub(super) fn is_bound(&self) -> bool {
         matches!(self.method, Method::Bound | Method::Later)
@@ -157,6 +179,12 @@ impl Tally {
             sort,
             text: Kind::Known,
         });
+    }
+
+    /// One whose tokens are known is passed over; it has so many bytes of JSON.
+    pub(super) fn pass_known(&mut self, json_bytes: u64) {
+        self.touched = true;
+        self.known_json_bytes += json_bytes;
     }
 
     /// Bytes of texts so far, of one part.

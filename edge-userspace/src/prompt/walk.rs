@@ -4,7 +4,9 @@ mod asked;
 mod marks;
 mod media;
 mod short;
+mod spans;
 
+use super::counters::Rules;
 use super::image::{Media, Probe};
 use super::json::{Duplicate, Literal, Visit};
 use super::place::{Meaning, Part, Place, Use};
@@ -16,6 +18,8 @@ use std::rc::Rc;
 
 pub(super) use asked::Asked;
 pub(super) use marks::Marks;
+use spans::Span;
+pub(super) use spans::Spans;
 
 /// Longest model name that is looked at, bytes; a longer one is nobody's.
 const MAX_MODEL_BYTES: usize = 256;
@@ -41,9 +45,6 @@ pub enum Shape {
     Chat,
 }
 
-/// How texts are counted, given the model's name.
-pub(super) type Resolve = Rc<dyn Fn(&[u8]) -> Method>;
-
 /// One walk.
 pub(super) struct Walk {
     shape: Shape,
@@ -54,7 +55,7 @@ pub(super) struct Walk {
     reading: Reading,
     pub(super) tally: Tally,
     /// How the texts are counted once the model is known.
-    resolve: Resolve,
+    rules: Rc<Rules>,
     /// Set from the start when the request is read a second time.
     pub(super) model: Option<Vec<u8>>,
     model_bytes: Short<MAX_MODEL_BYTES>,
@@ -74,6 +75,13 @@ pub(super) struct Walk {
     commas: u128,
     json_depth: u32,
     pub(super) marks: Marks,
+    /// Where it is in the body, bytes; and where the text began that is being read.
+    at: u64,
+    text_at: u64,
+    /// Bytes of the JSON that is being read, as it is counted.
+    json_bytes: u64,
+    /// Where the texts lie, as long as they are not counted.
+    pub(super) spans: Spans,
     /// The tokens of so many messages, and of what comes before them, are known.
     pub(super) known: Option<u64>,
     /// Texts are counted when all have come: some may be known by then.
@@ -133,9 +141,9 @@ impl Walk {
         shape: Shape,
         model: Option<Vec<u8>>,
         unknown: Method,
-        resolve: Resolve,
+        rules: Rc<Rules>,
     ) -> Self {
-        let method = model.as_deref().map_or(unknown, &*resolve);
+        let method = model.as_deref().map_or(unknown, |name| rules.method(name));
         Self {
             shape,
             places: Vec::with_capacity(16),
@@ -143,7 +151,7 @@ impl Walk {
             owned_seen: 0,
             reading: Reading::Key,
             tally: Tally::new(method),
-            resolve,
+            rules,
             model,
             model_bytes: Short::default(),
             seen: Seen::default(),
@@ -157,9 +165,52 @@ impl Walk {
             commas: 0,
             json_depth: 0,
             marks: Marks::default(),
+            at: 0,
+            text_at: 0,
+            json_bytes: 0,
+            spans: Spans::default(),
             known: None,
             waits: false,
         }
+    }
+
+    /// Goes to the beginning of another body; the model is not known.
+    pub(super) fn begin_body(&mut self, shape: Shape, unknown: Method, rules: Rc<Rules>) {
+        self.shape = shape;
+        self.rules = rules;
+        self.clear();
+        self.tally.begin_again(unknown);
+    }
+
+    /// Nothing of the body stays.
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.key.erase();
+        self.owned_seen = 0;
+        self.reading = Reading::Key;
+        self.tally.begin_again(Method::Later);
+        self.model = None;
+        self.model_bytes.erase();
+        self.seen = Seen::default();
+        self.asked = Asked::default();
+        self.number = None;
+        self.blocks.clear();
+        self.picture = Picture::default();
+        self.short.erase();
+        self.probe = Probe::default();
+        self.data_bytes = 0;
+        (self.commas, self.json_depth) = (0, 0);
+        self.marks.reset();
+        (self.at, self.text_at, self.json_bytes) = (0, 0, 0);
+        self.spans.begin();
+        self.known = None;
+        self.waits = false;
+    }
+
+    /// What it has taken besides itself, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let blocks = self.blocks.capacity() * size_of::<Block>();
+        self.marks.memory_bytes() + self.spans.memory_bytes() + blocks + self.places.capacity()
     }
 
     /// What the value that comes now is.
@@ -203,17 +254,23 @@ impl Walk {
             Place::Picture => self.picture = Picture::default(),
             // Nobody publishes how calls are put before the model.
             Place::Call | Place::Function(_) | Place::Opaque => self.seen.estimated = true,
-            Place::Json(part) => {
-                self.seen.estimated = true;
-                self.json_depth = 1;
-                self.commas = 0;
-                self.begin_text(part, Sort::Json);
-                self.json_mark(if is_object { b"{" } else { b"[" });
-            }
+            Place::Json(part) => return self.begin_json(part, is_object),
             _ => {}
         }
         self.places.push(place);
         // The elements of an array have no key.
+        self.key.clear();
+    }
+
+    /// JSON begins that the model reads as JSON.
+    pub(super) fn begin_json(&mut self, part: Part, is_object: bool) {
+        self.seen.estimated = true;
+        self.json_depth = 1;
+        self.commas = 0;
+        (self.text_at, self.json_bytes) = (self.at, 0);
+        self.begin_text(part, Sort::Json);
+        self.json_mark(if is_object { b"{" } else { b"[" });
+        self.places.push(Place::Json(part));
         self.key.clear();
     }
 
@@ -226,6 +283,9 @@ impl Walk {
                 return;
             }
             self.tally.end();
+            if let Some(&Place::Json(part)) = self.places.last() {
+                self.note_span(part, Some(self.json_bytes));
+            }
         }
         match self.places.pop() {
             Some(Place::Message) => self.marks.end(&self.seen, &self.tally),
@@ -261,8 +321,13 @@ impl Walk {
                 self.tally.settle(true);
                 match self.source() {
                     Some(true) => {}
-                    Some(false) => self.begin_text(part, Sort::Plain),
-                    None => self.begin_text(part, Sort::Doubtful),
+                    is_base64 => {
+                        // Whether it is a text may show when it is over.
+                        self.spans.lose();
+                        let is_text = is_base64 == Some(false);
+                        let sort = if is_text { Sort::Plain } else { Sort::Doubtful };
+                        self.begin_text(part, sort);
+                    }
                 }
             }
             Use::PictureUrl => {
@@ -300,9 +365,16 @@ impl Walk {
 
     fn end_use(&mut self, used: Use) -> Result<(), Duplicate> {
         match used {
-            Use::Text(_) | Use::Name(_) => self.tally.end(),
+            Use::Text(part) | Use::Name(part) => {
+                self.tally.end();
+                self.note_span(part, None);
+            }
             Use::Data(_) => self.end_data(),
             Use::PictureUrl => {
+                if self.model.is_none() {
+                    // What it counts depends on the model.
+                    self.spans.lose();
+                }
                 self.picture.media = self.probe.media();
                 self.picture.is_there = true;
                 // Written without an object around it.
@@ -353,20 +425,34 @@ impl Walk {
         let model = self.model_bytes.bytes().to_vec();
         let nothing_yet = !self.tally.is_touched() && self.seen.pictures == [0; 3];
         if self.tally.is_bound() && nothing_yet {
-            let tally = Tally::new((self.resolve)(&model));
-            if !(self.waits && tally.is_exact()) {
-                self.tally = tally;
+            let method = self.rules.method(&model);
+            if !(self.waits && method.is_exact()) {
+                self.tally.begin_again(method);
             }
         }
         self.model = Some(model);
     }
 
-    fn in_json(&self) -> bool {
+    /// A text is over that may have to be found again.
+    fn note_span(&mut self, part: Part, json_bytes: Option<u64>) {
+        if self.tally.is_bound() {
+            self.spans.push(Span {
+                from: self.text_at,
+                to: self.at + 1,
+                part,
+                messages: self.seen.messages,
+                json_bytes,
+            });
+        }
+    }
+
+    pub(super) fn in_json(&self) -> bool {
         self.json_depth > 0
     }
 
     /// Marks of JSON say nothing of a prompt as long as nothing is known of the upstream.
     fn json_mark(&mut self, mark: &[u8]) {
+        self.json_bytes += mark.len() as u64;
         if !self.tally.is_bound() {
             self.tally.push(mark);
         }
@@ -393,6 +479,10 @@ impl Walk {
 }
 
 impl Visit for Walk {
+    fn at(&mut self, offset: u64) {
+        self.at = offset;
+    }
+
     fn begin_object(&mut self) {
         self.begin(true);
     }
@@ -423,6 +513,7 @@ impl Visit for Walk {
         } else {
             let used = self.meaning().string;
             self.reading = Reading::String(used);
+            self.text_at = self.at;
             self.begin_use(used);
         }
     }
@@ -431,7 +522,10 @@ impl Visit for Walk {
         match self.reading {
             Reading::Key => self.key.push(piece),
             Reading::String(used) => self.push_use(used, piece),
-            Reading::Json => self.tally.push(piece),
+            Reading::Json => {
+                self.json_bytes += piece.len() as u64;
+                self.tally.push(piece);
+            }
         }
     }
 

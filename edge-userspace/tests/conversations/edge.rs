@@ -62,11 +62,11 @@ impl Edge {
         (chain, reading.counted().0.count.tokens)
     }
 
-    fn read(&self, shape: Shape, body: &str) -> Reading {
+    fn read(&self, shape: Shape, body: &str) -> Box<Reading> {
         self.read_in(shape, body, usize::MAX)
     }
 
-    fn read_in(&self, shape: Shape, body: &str, size: usize) -> Reading {
+    fn read_in(&self, shape: Shape, body: &str, size: usize) -> Box<Reading> {
         let mut reading = Reading::new(
             shape,
             Arc::clone(&self.models),

@@ -99,6 +99,27 @@ impl Canonical {
         }
     }
 
+    /// At another request's beginning, with the memory that it has.
+    pub(crate) fn start_over(&mut self, shape: Shape, secret: &Secret) {
+        self.erase();
+        self.shape = shape;
+        self.tree.begin(secret.texts());
+    }
+
+    /// Nothing of the request stays.
+    pub(crate) fn erase(&mut self) {
+        self.tree.clear();
+        self.strings = Strings::default();
+        self.number.clear();
+        (self.skipped, self.in_mark, self.is_long) = (0, false, false);
+        self.messages.clear();
+        self.message_count = 0;
+        (self.head_fault, self.head, self.has_head) = (None, None, false);
+        self.opening.erase();
+        self.user_opening.erase();
+        (self.wire, self.notes) = (None, None);
+    }
+
     /// The wire form is made too; to be said at the beginning.
     pub fn add_wire(&mut self) {
         self.wire = Some(Wire::new());

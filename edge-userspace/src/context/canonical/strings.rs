@@ -75,6 +75,12 @@ impl Opening {
         self.length = 0;
     }
 
+    /// Nothing of it stays in memory.
+    pub(super) fn erase(&mut self) {
+        self.bytes.fill(0);
+        self.length = 0;
+    }
+
     fn push(&mut self, piece: &[u8]) {
         let room = &mut self.bytes[self.length..];
         let taken = room.len().min(piece.len());

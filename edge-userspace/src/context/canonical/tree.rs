@@ -109,6 +109,12 @@ impl<P: Copy> Tree<P> {
         }
     }
 
+    /// Another one, of another key.
+    pub(super) fn begin(&mut self, key: Key) {
+        self.clear();
+        self.key = key;
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let cells = self.canonical.0.capacity() + self.exact.0.capacity();
         cells * size_of::<Cell>() + self.levels.capacity() * size_of::<Level<P>>()

@@ -7,12 +7,12 @@ use crate::context::{Chain, Owner, Secret};
 impl Reading {
     /// Its prefixes are named, by that secret.
     #[must_use]
-    pub fn chained(mut self, secret: &Secret) -> Self {
-        let mut canonical = Canonical::new(self.shape, secret);
-        if self.canonical.is_some() {
+    pub fn chained(mut self: Box<Self>, secret: &Secret) -> Box<Self> {
+        let has_wire = self.canonical.is_some();
+        let canonical = self.begin_canonical(secret);
+        if has_wire {
             canonical.add_wire();
         }
-        self.canonical = Some(Box::new(canonical));
         self.is_chained = true;
         self.walk.waits = true;
         self
@@ -20,11 +20,27 @@ impl Reading {
 
     /// The fingerprint that a client may have sent is computed.
     #[must_use]
-    pub fn with_wire_form(mut self) -> Self {
+    pub fn with_wire_form(mut self: Box<Self>) -> Box<Self> {
         // That form has no secret.
-        let canonical = || Box::new(Canonical::new(self.shape, &Secret::demonstration()));
-        self.canonical.get_or_insert_with(canonical).add_wire();
+        let canonical = match self.canonical.is_some() {
+            true => self.canonical.as_mut(),
+            false => Some(self.begin_canonical(&Secret::demonstration())),
+        };
+        if let Some(canonical) = canonical {
+            canonical.add_wire();
+        }
         self
+    }
+
+    fn begin_canonical(&mut self, secret: &Secret) -> &mut Box<Canonical> {
+        let used = self.canonical.take().or_else(|| self.spare.take());
+        self.canonical.insert(match used {
+            None => Box::new(Canonical::new(self.shape, secret)),
+            Some(mut used) => {
+                used.start_over(self.shape, secret);
+                used
+            }
+        })
     }
 
     /// The names of the prefixes of a body that is whole, if they were asked for and it has
@@ -47,10 +63,12 @@ impl Reading {
     /// before the next [`Reading::go_on`], of a prefix that counts exactly what the one did
     /// that it is known of. Whether anything is saved by it.
     pub fn know(&mut self, messages: u64, tokens: u64) -> bool {
-        let begins = self.again == Some(0) && self.walk.tally.is_exact();
+        let begins = self.again == Some(0) || self.replay_begins();
+        let begins = begins && self.walk.tally.is_exact();
         if begins {
             self.known = Some((messages, tokens));
-            self.walk.known = Some(messages);
+            // Who goes through them where they lie passes them over.
+            self.walk.known = self.again.map(|_| messages);
         }
         begins
     }
@@ -60,7 +78,7 @@ impl Reading {
     #[must_use]
     pub fn names_bytes(&self) -> usize {
         let canonical = self.canonical.as_ref();
-        self.walk.marks.memory_bytes() + canonical.map_or(0, |it| it.memory_bytes())
+        self.walk.memory_bytes() + canonical.map_or(0, |it| it.memory_bytes())
     }
 
     /// Whether texts are not counted before all have come.

@@ -26,9 +26,17 @@ pub(in crate::prompt) struct Marks {
     last: Mark,
     /// Pictures and names before the message that is open.
     before: (u64, u64),
+    /// While texts are counted afterwards: how many marks say what they come to.
+    counted: usize,
 }
 
 impl Marks {
+    /// Goes to the beginning of a body.
+    pub(super) fn reset(&mut self) {
+        self.marks.clear();
+        (self.last, self.before, self.counted) = (Mark::default(), (0, 0), 0);
+    }
+
     pub(super) fn begin(&mut self, seen: &Seen) {
         self.before = (seen.pictures[1], seen.names);
     }
@@ -44,6 +52,24 @@ impl Marks {
         if self.marks.len() < MAX_MESSAGES {
             self.marks.push(self.last);
         }
+    }
+
+    /// The texts will be counted now, all marks being there.
+    pub(in crate::prompt) fn begin_again(&mut self) {
+        self.counted = 0;
+    }
+
+    /// So many messages have been counted, the last of them just now.
+    pub(in crate::prompt) fn counted_to(&mut self, messages: u64, tally: &Tally) {
+        let to = usize::try_from(messages)
+            .unwrap_or(usize::MAX)
+            .min(self.marks.len());
+        let (texts, bytes) = (tally.tokens(Part::Messages), tally.bytes(Part::Messages));
+        for mark in self.marks.get_mut(self.counted..to).unwrap_or_default() {
+            (mark.texts, mark.bytes) = (texts, bytes);
+        }
+        self.counted = self.counted.max(to);
+        (self.last.texts, self.last.bytes) = (texts, bytes);
     }
 
     /// After so many messages.

@@ -22,6 +22,13 @@ impl<const N: usize> Short<N> {
         self.length = 0;
     }
 
+    /// Nothing of it stays in memory.
+    pub(super) fn erase(&mut self) {
+        let used = self.length.min(N);
+        self.bytes[..used].fill(0);
+        self.length = 0;
+    }
+
     pub(super) fn push(&mut self, piece: &[u8]) {
         let from = self.length.min(N);
         let taken = piece.len().min(N - from);
