@@ -9,12 +9,14 @@
 
 mod keeper;
 mod registry;
+mod run;
 mod running;
 mod stop;
 mod task;
 
 pub use keeper::{Keeper, Limits};
 pub use registry::Sessions;
+pub use run::Run;
 pub use stop::Stop;
 pub use task::Task;
 
@@ -28,7 +30,6 @@ use running::Running;
 use sha2::{Digest as _, Sha256};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -388,22 +389,11 @@ impl Stream {
         self.session.streams.borrow()[self.slot].is_unread
     }
 
-    /// Resolves when the stream is to end.
-    pub async fn end(&self) -> End {
-        poll_fn(|cx| self.poll_end(cx)).await
-    }
-
-    /// Runs `work` until it is done or the stream is to end. The end is looked at first: once
-    /// it has come, `work` is not polled again, and nothing of it goes on.
-    ///
-    /// # Errors
-    /// Why the stream is to end.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
-        tokio::select! {
-            biased;
-            end = self.end() => Err(end),
-            done = work => Ok(done),
-        }
+    /// Runs `work` until it is done or the stream is to end, and says why it is to end then. The
+    /// end is looked at first: once it has come, `work` is not polled again, and nothing of it
+    /// goes on.
+    pub fn run<W: Future>(&self, work: W) -> Run<'_, W> {
+        Run::new(self, work)
     }
 }
 
