@@ -10,14 +10,13 @@ use crate::prompt::decode::{self, Encoding};
 use crate::prompt::{
     Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
 };
-use crate::relay::{Dialect, Extras};
+use crate::relay::{Dialect, Extras, Incoming};
 use crate::session::Session;
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
 use bytes::Bytes;
 use http::{Response, header};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde_json::json;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -9,7 +9,7 @@ use super::error::ApiError;
 use super::route::{self, Route};
 use super::{Api, Plan, RequestId, ended, headers, json, models, whole};
 use crate::keys::KeyRecord;
-use crate::relay::{RequestBody, ResponseBody};
+use crate::relay::{Incoming, RequestBody, ResponseBody};
 use crate::session::{Session, Stream};
 use crate::upstream::{Picked, Sender};
 use crate::usage::Settlement;
@@ -18,7 +18,6 @@ use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use serde_json::Value;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -34,13 +33,12 @@ impl Api {
     /// What the edge answers without an upstream.
     pub(super) fn own(
         &self,
-        session: &Session,
         uri: &Uri,
         route: Route,
+        key: Option<&KeyRecord>,
     ) -> Option<Result<Plan, ApiError>> {
         let models = &self.settings.models;
-        let key = session.key();
-        let may = |id: &str| self.may_use(key.as_deref(), id);
+        let may = |id: &str| self.may_use(key, id);
         let answer = match route {
             Route::Health => return Some(Ok(Plan::Health)),
             Route::Regions => {

@@ -5,12 +5,12 @@
 use super::error::ApiError;
 use super::seen::Seen;
 use super::{Api, Route, headers};
+use crate::relay::Incoming;
 use crate::session::Session;
 use crate::telemetry::Requests;
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
 
 /// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
 /// 6.5.2). Prompts are in the body; long cookies and traces are here.

@@ -1,5 +1,6 @@
 //! The headers that the edge adds to a response, and those that are its alone.
 
+use super::digits::{DIGITS, digits};
 use super::layer::{self, X_ANTHROPIC_LAYER};
 use super::request_id::RequestId;
 use super::seen::OWN_BETAS;
@@ -7,6 +8,7 @@ use super::settings::Settings;
 use crate::context::hints::encode;
 use crate::prompt::Count;
 use crate::telemetry::Lane;
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 
@@ -29,12 +31,24 @@ const EDGE_TOOK: &[u8] = b"edge;dur=";
 /// Takes out of a request what speaks to the edge alone. An upstream refuses betas that it
 /// does not know.
 pub(super) fn remove_own(headers: &mut HeaderMap) {
-    headers.remove(X_DEBUG);
-    headers.remove(X_ANTHROPIC_CONTEXT_HINT);
-    if headers.contains_key(ANTHROPIC_BETA) {
+    // Most requests have none: one look at all names is cheaper than looking each up.
+    let (mut own, mut betas, mut cookies) = (false, false, false);
+    for name in headers.keys() {
+        match name.as_str() {
+            "x-debug" | "x-anthropic-context-hint" => own = true,
+            "anthropic-beta" => betas = true,
+            "cookie" => cookies = true,
+            _ => {}
+        }
+    }
+    if own {
+        headers.remove(X_DEBUG);
+        headers.remove(X_ANTHROPIC_CONTEXT_HINT);
+    }
+    if betas {
         remove_own_betas(headers);
     }
-    if headers.contains_key(header::COOKIE) {
+    if cookies {
         join_cookies(headers);
     }
 }
@@ -110,8 +124,16 @@ pub fn is_json_or_events(headers: &HeaderMap) -> bool {
 
 /// Says how many tokens the request's prompt has; an upstream may be an edge as well.
 pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
-    let value = count.and_then(|count| HeaderValue::try_from(count.to_string()).ok());
-    match value {
+    let value = |count: Count| {
+        let mut room = [0; DIGITS];
+        let parts = [
+            digits(count.tokens, &mut room),
+            b";",
+            count.kind.name().as_bytes(),
+        ];
+        HeaderValue::from_maybe_shared(Bytes::from(parts.concat())).ok()
+    };
+    match count.and_then(value) {
         Some(value) => drop(headers.insert(X_EDGE_INPUT_TOKENS, value)),
         None => drop(headers.remove(X_EDGE_INPUT_TOKENS)),
     }

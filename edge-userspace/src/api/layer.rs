@@ -4,9 +4,11 @@
 //! base64url(HMAC-SHA256(secret, `zero-latency-v2` LF t LF kid LF request-id)) without
 //! padding. The legacy lane's value is the plain word `legacy-gateway`: it claims nothing.
 
+use super::digits::{DIGITS, digits};
 use crate::secret::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use http::HeaderValue;
 use http::header::HeaderName;
@@ -18,6 +20,9 @@ pub const X_ANTHROPIC_LAYER: HeaderName = HeaderName::from_static("x-anthropic-l
 pub const ZERO: &str = "zero-latency-v2";
 /// The whole value on the legacy lane.
 pub const LEGACY: HeaderValue = HeaderValue::from_static("legacy-gateway");
+
+/// 32 bytes in base64 without padding.
+const SIGNATURE_CHARS: usize = 43;
 
 /// Signs and checks layer headers.
 #[derive(Clone)]
@@ -58,10 +63,21 @@ impl LayerKey {
     /// The header's value for a response with that id, at that Unix time.
     #[must_use]
     pub fn sign(&self, request_id: &HeaderValue, at_s: u64) -> HeaderValue {
-        let mut value = format!("{ZERO};t={at_s};kid={};sig=", self.kid);
         let signature = self.mac(request_id, at_s).finalize().into_bytes();
-        URL_SAFE_NO_PAD.encode_string(signature, &mut value);
-        HeaderValue::try_from(value).unwrap_or(LEGACY)
+        let mut signature_text = [0; SIGNATURE_CHARS];
+        let written = URL_SAFE_NO_PAD.encode_slice(signature, &mut signature_text);
+        debug_assert_eq!(written, Ok(SIGNATURE_CHARS));
+        let mut room = [0; DIGITS];
+        let parts = [
+            ZERO.as_bytes(),
+            b";t=",
+            digits(at_s, &mut room),
+            b";kid=",
+            self.kid.as_bytes(),
+            b";sig=",
+            &signature_text,
+        ];
+        HeaderValue::from_maybe_shared(Bytes::from(parts.concat())).unwrap_or(LEGACY)
     }
 
     /// Checks a header against the response's id; gives the time of signing, Unix seconds.
@@ -98,8 +114,17 @@ impl LayerKey {
 
     fn mac(&self, request_id: &HeaderValue, at_s: u64) -> Hmac<Sha256> {
         let mut mac = self.mac.clone();
-        mac.update(format!("{ZERO}\n{at_s}\n{}\n", self.kid).as_bytes());
-        mac.update(request_id.as_bytes());
+        for part in [
+            ZERO.as_bytes(),
+            b"\n",
+            digits(at_s, &mut [0; DIGITS]),
+            b"\n",
+            self.kid.as_bytes(),
+            b"\n",
+            request_id.as_bytes(),
+        ] {
+            mac.update(part);
+        }
         mac
     }
 }

@@ -9,6 +9,7 @@
 mod admit;
 mod catalogue;
 mod context;
+mod digits;
 pub mod error;
 mod forward;
 mod head;
@@ -31,8 +32,9 @@ pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
 use crate::context::{Contexts, wire};
+use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
-use crate::relay::{Extras, RequestBody, ResponseBody, Unreadable};
+use crate::relay::{Extras, Incoming, RequestBody, ResponseBody, Unreadable};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
@@ -44,7 +46,6 @@ use error::ApiError;
 use forward::Waiting;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
 use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -134,8 +135,8 @@ impl Api {
         } else {
             session.identity().lane
         };
-        let mut count = None;
-        let mut response = match self.plan(session, &request, route, &seen, &id) {
+        let (mut key, mut count) = (None, None);
+        let mut response = match self.plan(session, &request, route, &seen, &id, &mut key) {
             Err(error) => {
                 let expects_continue = request.headers().contains_key(header::EXPECT);
                 // Of a connection that is to end now the rest is read by whoever closes it.
@@ -181,7 +182,7 @@ impl Api {
             *response.body_mut() = ResponseBody::Whole(None);
         }
         headers::tell_count(response.headers_mut(), count);
-        self.tell_limits(session, &mut response);
+        self.tell_limits(key.or_else(|| session.key()).as_deref(), &mut response);
         headers::dress(response.headers_mut(), &self.settings, lane, &id);
         if route == Route::ChatCompletions {
             headers::tell_id_for_chat(response.headers_mut(), &id);
@@ -193,7 +194,8 @@ impl Api {
         response
     }
 
-    /// Everything that can be refused before the body is read.
+    /// Everything that can be refused before the body is read. `key` becomes the entry of the
+    /// key that was shown.
     fn plan(
         &self,
         session: &Session,
@@ -201,6 +203,7 @@ impl Api {
         route: Route,
         seen: &Seen<'_>,
         id: &RequestId,
+        key: &mut Option<Arc<KeyRecord>>,
     ) -> Result<Plan, ApiError> {
         let open = session.state() == State::Open;
         let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
@@ -211,6 +214,7 @@ impl Api {
                 true => refused(refusal).again(),
                 false => refused(refusal),
             })?;
+            *key = session.key();
         }
         if session.identity().over_rate {
             return Err(self.over_rate(session));
@@ -240,7 +244,7 @@ impl Api {
                 route.methods()
             )));
         }
-        if let Some(answered) = self.own(session, request.uri(), route) {
+        if let Some(answered) = self.own(request.uri(), route, key.as_deref()) {
             return answered;
         }
         if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
@@ -286,9 +290,9 @@ impl Api {
                     },
                 };
                 // Last: what is refused for what it is is charged nothing.
-                Plan::Count(announced, self.let_in(session)?)
+                Plan::Count(announced, self.let_in(session, key.as_deref())?)
             }
-            None => Plan::Forward(self.let_in(session)?),
+            None => Plan::Forward(self.let_in(session, key.as_deref())?),
         })
     }
 

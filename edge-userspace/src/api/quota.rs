@@ -3,6 +3,7 @@
 
 use super::Api;
 use super::error::ApiError;
+use crate::keys::KeyRecord;
 use crate::prompt::Counted;
 use crate::relay::ResponseBody;
 use crate::session::{Session, State};
@@ -39,11 +40,15 @@ const HEADERS: [[HeaderName; 3]; 4] = [
 
 impl Api {
     /// Lets a request of the connection's key in, or says over which limit it is.
-    pub(super) fn let_in(&self, session: &Session) -> Result<Settlement, ApiError> {
-        let Some(key) = session.key() else {
+    pub(super) fn let_in(
+        &self,
+        session: &Session,
+        key: Option<&KeyRecord>,
+    ) -> Result<Settlement, ApiError> {
+        let Some(key) = key else {
             return Ok(Settlement::none());
         };
-        let begun = self.ledger.begin(&key);
+        let begun = self.ledger.begin(key);
         begun.map_err(|refused| self.over_quota(session, refused))
     }
 
@@ -76,7 +81,11 @@ impl Api {
 
     /// Tells how the connection's key stands with its limits. An upstream's own 429 stays as it
     /// is: its headers say what it was over there.
-    pub(super) fn tell_limits(&self, session: &Session, response: &mut Response<ResponseBody>) {
+    pub(super) fn tell_limits(
+        &self,
+        key: Option<&KeyRecord>,
+        response: &mut Response<ResponseBody>,
+    ) {
         let status = response.status();
         let is_upstreams = matches!(response.body(), ResponseBody::Relayed(_));
         if status == StatusCode::UNAUTHORIZED
@@ -84,8 +93,7 @@ impl Api {
         {
             return;
         }
-        let standing = session.key().and_then(|key| self.ledger.standing(&key));
-        if let Some(standing) = standing {
+        if let Some(standing) = key.and_then(|key| self.ledger.standing(key)) {
             tell(response.headers_mut(), &standing, SystemTime::now());
         }
     }

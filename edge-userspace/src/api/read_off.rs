@@ -1,10 +1,10 @@
 //! The body of a request that is refused without it.
 
+use crate::relay::Incoming;
 use bytes::Bytes;
 use http::Version;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use std::time::Duration;
 
 /// Most bytes of a stranger's refused body that are read on HTTP/1.1; a client that means to

@@ -3,6 +3,7 @@
 use super::charge::{Addresses, Charged, charge};
 use super::client::Client;
 use super::hello::{self, Decision, Hello};
+use super::http2::{self, Http2};
 use super::leaving::Leaving;
 use super::proxy_protocol::{self, Preface};
 use super::unreadable::{Unreadable, Wire};
@@ -11,17 +12,18 @@ use super::{Identity, Thread, compare, refuse, rules};
 use crate::api;
 use crate::charges::Now;
 use crate::ja4::Ja4;
-use crate::session::{End, Session, State, Task};
+use crate::relay::ResponseBody;
+use crate::session::{End, Session, State};
 use crate::telemetry::{ConnectionEnd, Handshake, Lane, Metrics, ProxyHeader, Verdict};
 use bytes::BytesMut;
 use edge_common::policy::Reason;
-use http::Request;
 use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,19 +36,11 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tokio_rustls::server::TlsStream;
 
 /// Largest request head that is read at all; the API says more of one that is too large for it.
-const MAX_HEAD_BYTES: usize = 2 * api::MAX_HEAD_BYTES;
+pub(super) const MAX_HEAD_BYTES: usize = 2 * api::MAX_HEAD_BYTES;
 const MAX_HEADERS: usize = 256;
 /// A request's head must be whole within this time; also how long an HTTP/1.1 connection
 /// may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// What a client may send ahead on one HTTP/2 stream and on the connection, bytes.
-const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-/// What is written ahead for one HTTP/2 stream, bytes.
-const SEND_AHEAD_BYTES: usize = 128 * 1024;
-/// A client that does not answer pings is gone.
-const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a connection may take to end after its key has ended, its streams included.
 const KEY_END: Duration = Duration::from_millis(900);
 /// How long any other closing connection may take when nothing runs on it.
@@ -222,87 +216,128 @@ fn log_served(identity: &Identity) {
     );
 }
 
-async fn serve(thread: &Rc<Thread>, mut tls: TlsStream<Client>, identity: Identity) {
+async fn serve(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) {
     let metrics = &thread.shared.metrics;
     metrics.connections.one(identity.lane);
     log_served(&identity);
     let is_h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let session = thread.keeper.open(identity);
-    let wire = Rc::new(Wire::default());
-    let service = {
-        let (thread, session) = (Rc::clone(thread), Rc::clone(&session));
-        let wire = Rc::clone(&wire);
-        service_fn(move |request: Request<Incoming>| {
-            let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
-            let wire = Rc::clone(&wire);
-            async move {
-                let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-                let may_have_both = is_chunked && wire.length_said.get();
-                let mut response = thread.api.answer(&session, request).await;
-                if may_have_both {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                if !api::is_json_or_events(response.headers()) {
-                    wire.opaque.set(true);
-                }
-                Ok::<_, Infallible>(response)
-            }
-        })
-    };
     let ended = if is_h2 {
-        let io = Windows::new(tls);
-        let mut builder = http2::Builder::new(Local(Rc::clone(&session)));
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(thread.shared.config.listen.max_streams)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .max_send_buf_size(SEND_AHEAD_BYTES)
-            .max_header_list_size(MAX_HEAD_BYTES as u32)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_TIMEOUT);
-        let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-        let close = http2::Connection::graceful_shutdown;
-        let never = |_: &mut Context<'_>| Poll::Pending;
-        drive(connection, close, never, &session, metrics).await
+        serve_http2(thread, tls, &session).await
     } else {
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_header_size(MAX_HEAD_BYTES)
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEAD_BYTES);
-        tls.get_mut().0.end_gathering();
-        let tls = Rc::new(RefCell::new(tls));
-        let mut leaving = Leaving::new(&tls, &wire, &session);
-        let io = Unreadable::new(&tls, thread, &session, &wire);
-        let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-        // Accepted when the daemon stopped already, it has had no request, and would be
-        // closed at once: the response to the first one closes it, or patience's end.
-        let is_late = session.state() != State::Open;
-        let close = |connection: Pin<&mut _>| {
-            if !is_late {
-                http1::Connection::graceful_shutdown(connection);
-            }
-        };
-        let left = |cx: &mut Context<'_>| leaving.poll(cx);
-        drive(connection, close, left, &session, metrics).await
+        serve_http1(thread, tls, &session).await
     };
     if let Err(error) = ended {
-        if is_the_clients_fault(&error) {
+        if error.is_the_clients_fault() {
             metrics.connection_ends.one(ConnectionEnd::Protocol);
         }
         tracing::debug!(peer = %session.identity().peer, %error, "the connection broke");
     }
 }
 
-/// Whether the connection was ended because its client broke the protocol, and not because it
-/// left.
-fn is_the_clients_fault(error: &hyper::Error) -> bool {
-    let h2 = std::error::Error::source(error).and_then(|source| source.downcast_ref::<h2::Error>());
-    error.is_parse() || h2.is_some_and(|h2| h2.is_go_away() && h2.is_library())
+async fn serve_http2(
+    thread: &Rc<Thread>,
+    tls: TlsStream<Client>,
+    session: &Rc<Session>,
+) -> Result<(), Broken> {
+    let heard = Rc::new(Cell::new(false));
+    let io = Windows::new(tls, &heard);
+    let max_streams = thread.shared.config.listen.max_streams;
+    let service = {
+        let (thread, session) = (Rc::clone(thread), Rc::clone(session));
+        move |request| {
+            let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
+            async move { thread.api.answer(&session, request).await }
+        }
+    };
+    let connection = pin!(Http2::new(io, heard, max_streams, session, service));
+    let close = |connection: Pin<&mut Http2<_, _, _>>| connection.get_mut().close();
+    let never = |_: &mut Context<'_>| Poll::Pending;
+    let ended = drive(connection, close, never, session, &thread.shared.metrics).await;
+    ended.map_err(Broken::from)
+}
+
+async fn serve_http1(
+    thread: &Rc<Thread>,
+    mut tls: TlsStream<Client>,
+    session: &Rc<Session>,
+) -> Result<(), Broken> {
+    let wire = Rc::new(Wire::default());
+    let service = {
+        let (thread, session) = (Rc::clone(thread), Rc::clone(session));
+        let wire = Rc::clone(&wire);
+        service_fn(move |request: Request<Incoming>| {
+            let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
+            let wire = Rc::clone(&wire);
+            async move {
+                let answer = answer_http1(&thread, &session, &wire, request);
+                Ok::<_, Infallible>(answer.await)
+            }
+        })
+    };
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES);
+    tls.get_mut().0.end_gathering();
+    let tls = Rc::new(RefCell::new(tls));
+    let mut leaving = Leaving::new(&tls, &wire, session);
+    let io = Unreadable::new(&tls, thread, session, &wire);
+    let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+    // Accepted when the daemon stopped already, it has had no request, and would be
+    // closed at once: the response to the first one closes it, or patience's end.
+    let is_late = session.state() != State::Open;
+    let close = |connection: Pin<&mut _>| {
+        if !is_late {
+            http1::Connection::graceful_shutdown(connection);
+        }
+    };
+    let left = |cx: &mut Context<'_>| leaving.poll(cx);
+    let ended = drive(connection, close, left, session, &thread.shared.metrics).await;
+    ended.map_err(Broken::from)
+}
+
+async fn answer_http1(
+    thread: &Thread,
+    session: &Rc<Session>,
+    wire: &Wire,
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
+    let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
+    let may_have_both = is_chunked && wire.length_said.get();
+    let request = request.map(Into::into);
+    let mut response = thread.api.answer(session, request).await;
+    if may_have_both {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    if !api::is_json_or_events(response.headers()) {
+        wire.opaque.set(true);
+    }
+    response
+}
+
+/// Why a connection broke.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Http1(#[from] hyper::Error),
+    #[error(transparent)]
+    Http2(#[from] http2::Broken),
+}
+
+impl Broken {
+    /// Whether the connection was ended because its client broke the protocol, and not because
+    /// it left.
+    fn is_the_clients_fault(&self) -> bool {
+        match self {
+            Self::Http1(error) => error.is_parse(),
+            Self::Http2(broken) => broken.is_the_clients_fault(),
+        }
+    }
 }
 
 /// Runs a connection to its end, and brings the end about when the session's state says so.
@@ -310,13 +345,13 @@ fn is_the_clients_fault(error: &hyper::Error) -> bool {
 /// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
 /// response that runs. `left` says that the client has left, or reads nothing, where HTTP does
 /// not see it.
-async fn drive<C: Future<Output = hyper::Result<()>>>(
+async fn drive<C: Future<Output = Result<(), E>>, E>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),
     mut left: impl FnMut(&mut Context<'_>) -> Poll<()>,
     session: &Session,
     metrics: &Metrics,
-) -> hyper::Result<()> {
+) -> Result<(), E> {
     let mut known = State::Open;
     let mut patience: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
@@ -380,18 +415,5 @@ fn count(before: State, now: State, metrics: &Metrics) {
         (_, State::Ended(End::Key)) => ends.one(ConnectionEnd::KeyEnded),
         // Counted by the one who closes them.
         (_, State::Open | State::Closing | State::Ended(End::Draining)) => {}
-    }
-}
-
-/// Runs what hyper spawns, a connection's streams, on this thread.
-#[derive(Clone)]
-struct Local(Rc<Session>);
-
-impl<F> hyper::rt::Executor<F> for Local
-where
-    F: Future<Output = ()> + 'static,
-{
-    fn execute(&self, future: F) {
-        tokio::task::spawn_local(Task::new(future, &self.0));
     }
 }

@@ -13,6 +13,7 @@ mod compare;
 mod connection;
 mod gather;
 mod hello;
+mod http2;
 mod leaving;
 mod proxy_protocol;
 mod refuse;

@@ -10,10 +10,13 @@
 //!
 //! Only the beginning of a connection is looked at: the preface, the first SETTINGS, and
 //! whether the frame after it raises the connection window, as all clients that mean to do so
-//! at once do. What is odd passes as it is: HTTP judges it.
+//! at once do. What is odd passes as it is: HTTP judges it. On the way it is noted that
+//! something was heard of the client.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -32,6 +35,7 @@ const WINDOW_UPDATE: u8 = 8;
 pub(super) struct Windows<T> {
     inner: T,
     begin: Begin,
+    heard: Rc<Cell<bool>>,
 }
 
 /// How much of a connection's beginning has come.
@@ -46,10 +50,12 @@ enum Begin {
 }
 
 impl<T> Windows<T> {
-    pub(super) fn new(inner: T) -> Self {
+    /// `heard` is set whenever something is read.
+    pub(super) fn new(inner: T, heard: &Rc<Cell<bool>>) -> Self {
         Self {
             inner,
             begin: Begin::Preface(0),
+            heard: Rc::clone(heard),
         }
     }
 }
@@ -62,10 +68,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Windows<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if let Begin::Over = this.begin {
-            return Pin::new(&mut this.inner).poll_read(cx, buffer);
+        let read = if let Begin::Over = this.begin {
+            Pin::new(&mut this.inner).poll_read(cx, buffer)
+        } else {
+            this.poll_begin(cx, buffer)
+        };
+        if read.is_ready() {
+            this.heard.set(true);
         }
-        this.poll_begin(cx, buffer)
+        read
     }
 }
 
@@ -267,7 +278,7 @@ mod tests {
         for size in [1, 5, 24, 33, 1000] {
             let mut read = Vec::new();
             let pieces = sent.chunks(size).map(Bytes::copy_from_slice);
-            let mut windows = Windows::new(Pieces(pieces.collect()));
+            let mut windows = Windows::new(Pieces(pieces.collect()), &Rc::default());
             windows.read_to_end(&mut read).await.unwrap();
             all.push(read);
         }

@@ -1,10 +1,10 @@
 //! The client's body on its way up: as it comes, and not more of it than is allowed.
 
+use super::incoming::Incoming;
 use crate::prompt::Held;
 use crate::upstream::{Fault, Sendable, Upload};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;

@@ -459,6 +459,8 @@ pub struct Histogram(Arc<HistogramCells>);
 struct HistogramCells {
     /// Upper bounds, seconds, rising; one cell more than bounds.
     bounds: Box<[f64]>,
+    /// The same in nanoseconds.
+    bounds_ns: Box<[u64]>,
     cells: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
@@ -469,6 +471,9 @@ impl Histogram {
     pub fn new(bounds: &[f64]) -> Self {
         Self(Arc::new(HistogramCells {
             bounds: bounds.into(),
+            bounds_ns: (bounds.iter())
+                .map(|bound| (bound * 1e9).round() as u64)
+                .collect(),
             cells: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
             sum_ns: AtomicU64::new(0),
         }))
@@ -476,10 +481,9 @@ impl Histogram {
 
     /// Counts one duration.
     pub fn observe(&self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        let cell = self.0.bounds.partition_point(|bound| *bound < seconds);
-        self.0.cells[cell].fetch_add(1, Ordering::Relaxed);
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let cell = self.0.bounds_ns.partition_point(|bound| *bound < ns);
+        self.0.cells[cell].fetch_add(1, Ordering::Relaxed);
         self.0.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 }
