@@ -18,3 +18,4 @@ pub mod rehearsal;
 pub mod replay;
 pub mod siphash;
 pub mod token;
+pub mod total;

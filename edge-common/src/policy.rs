@@ -91,81 +91,87 @@ reasons! {
         KeyRateExceeded = 14 "key_rate_exceeded",
         /// The client's address prefix opens more connections without a token than allowed.
         LegacyRateExceeded = 15 "legacy_rate_exceeded",
+        /// All clients together open more connections without a token than allowed, and this
+        /// one's prefix has had one of late, or there is no room for anyone.
+        LegacyTotalExceeded = 16 "legacy_total_exceeded",
+        /// A connection's first bytes begin no TLS record and no HTTP request. Kernel only;
+        /// userspace says `not_hello`.
+        NotTls = 17 "not_tls",
         /// A rule of the configuration denies clients with this TLS fingerprint. Userspace only.
-        ClientDenied = 16 "client_denied",
+        ClientDenied = 18 "client_denied",
     }
     Undecided {
         /// The hello did not come whole: the connection ended or was too slow (userspace), or
         /// its beginning could not be kept (kernel).
-        Incomplete = 17 "incomplete",
+        Incomplete = 19 "incomplete",
         /// One hello in several TLS records.
-        RecordFragmented = 18 "record_fragmented",
+        RecordFragmented = 20 "record_fragmented",
         /// The hello contradicts itself (a length overruns, an extension twice).
-        HelloMalformed = 19 "hello_malformed",
+        HelloMalformed = 21 "hello_malformed",
         /// More extensions and names than the scanner follows.
-        HelloTooLong = 20 "hello_too_long",
+        HelloTooLong = 22 "hello_too_long",
         /// More bytes or segments than the kernel follows.
-        HelloOversize = 21 "hello_oversize",
+        HelloOversize = 23 "hello_oversize",
         /// A segment of the hello came before the one that precedes it.
-        OutOfOrder = 22 "out_of_order",
+        OutOfOrder = 24 "out_of_order",
         /// The frame ends before the packet that it carries.
-        NotLinear = 23 "not_linear",
+        NotLinear = 25 "not_linear",
         /// The key policy in the map is not marked complete.
-        PolicyIncomplete = 24 "policy_incomplete",
+        PolicyIncomplete = 26 "policy_incomplete",
         /// The daemon's heartbeat is stale, or it never beat.
-        HeartbeatStale = 25 "heartbeat_stale",
+        HeartbeatStale = 27 "heartbeat_stale",
         /// Another CPU held the connection's place in the flow table.
-        Contended = 26 "contended",
+        Contended = 28 "contended",
         /// A good token that the replay table has no room to remember: the header decides.
-        ReplayTableFull = 27 "replay_table_full",
+        ReplayTableFull = 29 "replay_table_full",
         /// A PROXY protocol header that the kernel does not follow; userspace reads it.
-        ProxyHeader = 28 "proxy_header",
+        ProxyHeader = 30 "proxy_header",
         /// It would be refused, but the device takes VLAN tags off and an answer would leave
         /// without one: userspace refuses.
-        TagStripped = 29 "tag_stripped",
+        TagStripped = 31 "tag_stripped",
     }
     Pass {
         /// Neither IPv4 nor IPv6, or more than two VLAN tags.
-        OtherEtherType = 30 "other_ether_type",
+        OtherEtherType = 32 "other_ether_type",
         /// A fragment: never parsed.
-        IpFragment = 31 "ip_fragment",
+        IpFragment = 33 "ip_fragment",
         /// Not TCP, or behind IPv6 extension headers that are not followed.
-        OtherProtocol = 32 "other_protocol",
+        OtherProtocol = 34 "other_protocol",
         /// A header is cut short or its length contradicts itself.
-        HeaderTruncated = 33 "header_truncated",
+        HeaderTruncated = 35 "header_truncated",
         /// TCP, but not to a port that is ours.
-        OtherPort = 34 "other_port",
+        OtherPort = 36 "other_port",
         /// No payload.
-        NoPayload = 35 "no_payload",
+        NoPayload = 37 "no_payload",
         /// Payload in a SYN (TCP Fast Open): no connection yet, nothing to answer.
-        SynPayload = 36 "syn_payload",
+        SynPayload = 38 "syn_payload",
         /// Payload that does not begin a ClientHello: later data of a connection, or not TLS.
-        NotHello = 37 "not_hello",
+        NotHello = 39 "not_hello",
         /// Payload with a reset, or without an acknowledgement: no live connection sends it.
-        OddFlags = 38 "odd_flags",
+        OddFlags = 40 "odd_flags",
         /// The first segment of a hello that goes on in others.
-        HelloBegun = 39 "hello_begun",
+        HelloBegun = 41 "hello_begun",
         /// A later segment of a hello that still goes on.
-        HelloContinued = 40 "hello_continued",
+        HelloContinued = 42 "hello_continued",
         /// Bytes of a hello that were seen before.
-        Retransmitted = 41 "retransmitted",
+        Retransmitted = 43 "retransmitted",
         /// A second hello on the same connection (RFC 8446 section 4.1.4, HelloRetryRequest).
-        HelloAgain = 42 "hello_again",
+        HelloAgain = 44 "hello_again",
         /// A hello to an address and port on which nobody listens here: forwarded traffic.
-        NoListener = 43 "no_listener",
+        NoListener = 45 "no_listener",
         /// More of a connection whose hello was refused: answered as the hello was.
-        RejectedAgain = 44 "rejected_again",
+        RejectedAgain = 46 "rejected_again",
         /// A hello whose sequence numbers its connection does not expect: the stack decides.
-        Stray = 45 "stray",
+        Stray = 47 "stray",
         /// The client's side of a refused connection ended; the server's was reset with it.
-        RejectClosed = 46 "reject_closed",
+        RejectClosed = 48 "reject_closed",
         /// Of a hello that would have been refused, or goes on in others, with a wrong TCP
         /// checksum: the stack throws it away, and what is sent again is judged.
-        ChecksumWrong = 47 "checksum_wrong",
+        ChecksumWrong = 49 "checksum_wrong",
     }
     Unconnected {
         /// A hello without a TCP connection behind it: a spoofed source.
-        NoConnection = 48 "no_connection",
+        NoConnection = 50 "no_connection",
     }
 }
 
@@ -368,6 +374,9 @@ pub struct Settings {
     pub addresses_version: u32,
     /// 1: on some interfaces rejects are left to userspace.
     pub has_unanswered: u32,
+    /// Connections without a token, from all prefixes together; unlimited when its interval
+    /// is 0.
+    pub legacy_total: Rate,
 }
 
 /// The kernel's idea of wall-clock time, refreshed with every heartbeat of the daemon.
@@ -385,11 +394,12 @@ const _: () = {
     assert!(size_of::<KeyPolicy>() == 64 && align_of::<KeyPolicy>() == 8);
     assert!(offset_of!(KeyPolicy, not_before_s) == 16 && offset_of!(KeyPolicy, flags) == 32);
     assert!(offset_of!(KeyPolicy, hard_rate) == 40 && offset_of!(KeyPolicy, bucket) == 56);
-    assert!(size_of::<Settings>() == 104 && align_of::<Settings>() == 8);
+    assert!(size_of::<Settings>() == 120 && align_of::<Settings>() == 8);
     assert!(offset_of!(Settings, legacy_rate) == 24 && offset_of!(Settings, window_back_s) == 40);
     assert!(offset_of!(Settings, answer) == 48 && offset_of!(Settings, has_proxied_ports) == 84);
     assert!(offset_of!(Settings, addresses_version) == 96);
     assert!(offset_of!(Settings, has_unanswered) == 100);
+    assert!(offset_of!(Settings, legacy_total) == 104);
     assert!(size_of::<Clock>() == 16 && offset_of!(Clock, heartbeat_ns) == 8);
     let mut i = 0;
     while i < Reason::ALL.len() {

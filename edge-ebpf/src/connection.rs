@@ -38,6 +38,8 @@ const IPV6_TUPLE_BYTES: u32 = 36;
 
 /// What is behind a segment.
 pub(crate) enum Connection {
+    /// One that is being made, whose first segment with a payload is just this one.
+    Begins,
     /// A socket, or one that is being made, that expects just this segment next.
     Known,
     /// A socket that does not: a copy of what it has, a piece out of order, or a stranger.
@@ -72,15 +74,19 @@ pub(crate) fn look(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings)
         TCP_NEW_SYN_RECV => {
             let client = number(scratch, socket, settings.request_rcv_isn_at);
             let server = number(scratch, socket, settings.request_snt_isn_at);
-            let is_next = match (client, server) {
+            match (client, server) {
                 (Some(client), Some(server)) => {
-                    scratch.sequence == client.wrapping_add(1)
-                        && scratch.acknowledged == server.wrapping_add(1)
+                    let is_next = scratch.sequence == client.wrapping_add(1)
+                        && scratch.acknowledged == server.wrapping_add(1);
+                    if is_next {
+                        Connection::Begins
+                    } else {
+                        Connection::Other
+                    }
                 }
                 // This kernel does not tell.
-                _ => true,
-            };
-            expected(is_next)
+                _ => Connection::Known,
+            }
         }
         TCP_ESTABLISHED | TCP_SYN_RECV => next_of(scratch, socket),
         _ => Connection::Other,

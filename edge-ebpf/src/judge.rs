@@ -12,7 +12,7 @@ use edge_common::policy::{
 };
 use edge_common::rate::{Level, Rate};
 use edge_common::token::{KeyId, Token};
-use edge_common::{prefix, replay};
+use edge_common::{prefix, replay, total};
 
 use crate::checksum::{self, Checksum};
 use crate::events;
@@ -115,7 +115,14 @@ fn again(scratch: &mut Scratch) -> bool {
 fn decide(scratch: &mut Scratch, settings: &Settings) -> Reason {
     const ABSENT: u32 = Outcome::Absent as u32;
     const FOUND: u32 = Outcome::Found as u32;
+    const NOT_TLS: u32 = Outcome::NotTls as u32;
     let outcome = scratch.outcome;
+    if outcome == NOT_TLS {
+        return match maps::clock(settings, scratch.monotonic_ns) {
+            Some(_) => Reason::NotTls,
+            None => Reason::HeartbeatStale,
+        };
+    }
     if outcome != FOUND && outcome != ABSENT {
         return undecided(outcome);
     }
@@ -134,8 +141,15 @@ fn decide(scratch: &mut Scratch, settings: &Settings) -> Reason {
     if settings.deny_legacy != 0 && reason.verdict() == Verdict::Legacy {
         return Reason::LegacyDenied;
     }
-    if reason == Reason::NoToken && legacy_exceeded(scratch, settings) {
+    if reason != Reason::NoToken || scratch.rate_by == RateBy::Nobody as u32 {
+        return reason;
+    }
+    let (is_exceeded, waited_ns) = prefix_rate(scratch, settings);
+    if is_exceeded {
         return Reason::LegacyRateExceeded;
+    }
+    if total_exceeded(scratch, settings, waited_ns) {
+        return Reason::LegacyTotalExceeded;
     }
     reason
 }
@@ -249,11 +263,13 @@ fn key_exceeded(scratch: &Scratch, policy: &KeyPolicy) -> bool {
     }
 }
 
+/// Whether the prefix's rate is exceeded, and else how long ago it had its last connection.
 #[inline(always)]
-fn legacy_exceeded(scratch: &Scratch, settings: &Settings) -> bool {
+fn prefix_rate(scratch: &Scratch, settings: &Settings) -> (bool, u64) {
+    const NOT_KNOWN: (bool, u64) = (false, u64::MAX);
     let rate = settings.legacy_rate;
-    if rate.interval_ns == 0 || scratch.rate_by == RateBy::Nobody as u32 {
-        return false;
+    if rate.interval_ns == 0 {
+        return NOT_KNOWN;
     }
     let is_told = scratch.rate_by == RateBy::Told as u32;
     let prefix = if is_told {
@@ -263,17 +279,48 @@ fn legacy_exceeded(scratch: &Scratch, settings: &Settings) -> bool {
     };
     let place = prefix::place(prefix, settings.secret, settings.prefix_sets_mask);
     let Some(set) = maps::prefix_set(place) else {
-        return false;
+        return NOT_KNOWN;
     };
     let Some(at) = prefix::bucket_by(|word| maps::word_of(set, word), prefix) else {
-        return false;
+        return NOT_KNOWN;
     };
     let bucket = maps::words_from(set, at);
-    if is_told {
+    let (accepted, now_ns) = (maps::word_of(bucket, 0), scratch.monotonic_ns);
+    let is_exceeded = if is_told {
         // Only looked at: whoever tells need not be believed.
-        return rate.level(maps::word_of(bucket, 0), scratch.monotonic_ns) == Level::Exhausted;
+        rate.level(accepted, now_ns) == Level::Exhausted
+    } else {
+        exceeded(rate, bucket, now_ns)
+    };
+    (is_exceeded, total::waited_ns(rate, accepted, now_ns))
+}
+
+/// Whether there is nothing left for this one of what all without a token may open together.
+///
+/// By what userspace accepted, and, once that is more than half, by what was let through here
+/// too: hellos that are on their way to userspace still.
+#[inline(always)]
+fn total_exceeded(scratch: &Scratch, settings: &Settings, waited_ns: u64) -> bool {
+    let (rate, now_ns) = (settings.legacy_total, scratch.monotonic_ns);
+    if rate.interval_ns == 0 {
+        return false;
     }
-    exceeded(rate, bucket, scratch.monotonic_ns)
+    let Some(bucket) = maps::legacy_total() else {
+        return false;
+    };
+    let accepted = maps::word_of(bucket, 0);
+    if rate.level(accepted, now_ns) == Level::Free {
+        return false;
+    }
+    let shed = maps::word_of(bucket, 1);
+    let fuller = if shed > accepted { shed } else { accepted };
+    match total::wait_ns(rate, fuller, now_ns) {
+        Some(wait_ns) if wait_ns <= waited_ns => {}
+        _ => return true,
+    }
+    // Who is only told of need not be believed, and uses up nothing here.
+    scratch.rate_by == RateBy::Sender as u32
+        && exceeded_by_shed(rate, maps::words_from(bucket, 1), now_ns)
 }
 
 /// Whether a bucket has no room: by what userspace accepted, its first word, or, once that
@@ -283,19 +330,23 @@ fn exceeded(rate: Rate, bucket: *mut u64, now_ns: u64) -> bool {
     match rate.level(maps::word_of(bucket, 0), now_ns) {
         Level::Free => false,
         Level::Exhausted => true,
-        Level::Pressed => {
-            let mut turn = 0;
-            while turn < CHARGE_TURNS {
-                turn += 1;
-                let seen = maps::word_of(bucket, 1);
-                let Some(new) = rate.charge(seen, now_ns) else {
-                    return true;
-                };
-                if flows::compare_exchange(maps::words_from(bucket, 1), seen, new) == seen {
-                    return false;
-                }
-            }
-            false
+        Level::Pressed => exceeded_by_shed(rate, maps::words_from(bucket, 1), now_ns),
+    }
+}
+
+/// Charges the word of what was let through here; whether it has no room.
+#[inline(always)]
+fn exceeded_by_shed(rate: Rate, shed: *mut u64, now_ns: u64) -> bool {
+    let mut turn = 0;
+    while turn < CHARGE_TURNS {
+        turn += 1;
+        let seen = maps::word_of(shed, 0);
+        let Some(new) = rate.charge(seen, now_ns) else {
+            return true;
+        };
+        if flows::compare_exchange(shed, seen, new) == seen {
+            return false;
         }
     }
+    false
 }

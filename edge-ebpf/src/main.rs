@@ -191,10 +191,10 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
         scratch.rate_by = RateBy::Nobody as u32;
     }
     let source = source::Payload::of(ctx, scratch);
-    let may_begin = match source.first_two() {
-        Some(first) => begins(first, scratch.payload_bytes),
+    let (may_begin, is_method) = match source.first_two() {
+        Some(first) => (begins(first, scratch.payload_bytes), begins_http(first)),
         // Not in sight: it may be anything.
-        None => true,
+        None => (true, false),
     };
     if is_known {
         let is_hello = may_begin && source.u8(TYPE_AT) == Some(CLIENT_HELLO);
@@ -207,14 +207,26 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
     if scratch.rate_by != RateBy::Sender as u32 {
         return Ok(Next::Proxy);
     }
-    if !may_begin {
+    if !may_begin && (settings.check_connection == 0 || is_method) {
         return Err(Reason::NotHello);
     }
-    connected(ctx, scratch, settings)?;
+    let expected = connected(ctx, scratch, settings);
+    if !may_begin {
+        // What a connection says later, too, may be seen here first.
+        return match expected {
+            Ok(Expected::First) => Ok(not_tls(scratch)),
+            _ => Err(Reason::NotHello),
+        };
+    }
+    let expected = expected?;
     begin(scratch);
     let source = source::Payload::of(ctx, scratch);
     scratch.record.hello.restart(&source);
     match scratch.record.hello.step(&source) {
+        Scanned::NotTls if expected as u32 == Expected::First as u32 => {
+            scratch.outcome = Outcome::NotTls as u32;
+            Ok(Next::Judge)
+        }
         Scanned::NotTls => Err(Reason::NotHello),
         Scanned::Incomplete | Scanned::Paused => Ok(Next::Scan),
         scanned => {
@@ -229,12 +241,26 @@ fn payload(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings, is_know
     }
 }
 
+/// What a connection expects.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Expected {
+    /// This segment, or nobody looked.
+    This = 0,
+    /// This segment, and it is the first with a payload.
+    First = 1,
+}
+
 /// Goes on only where the edge listens and with a connection behind the packet, if that is
 /// asked for.
 #[inline(always)]
-fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Result<(), Reason> {
+fn connected(
+    ctx: &XdpContext,
+    scratch: &mut Scratch,
+    settings: &Settings,
+) -> Result<Expected, Reason> {
     if settings.check_connection == 0 {
-        return Ok(());
+        return Ok(Expected::This);
     }
     // First: the look-up would find a listener on the wildcard address for whatever address
     // the packet goes to.
@@ -242,7 +268,8 @@ fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Re
         return Err(Reason::NoListener);
     }
     match connection::look(ctx, scratch, settings) {
-        Connection::Known => Ok(()),
+        Connection::Begins => Ok(Expected::First),
+        Connection::Known => Ok(Expected::This),
         Connection::Other => Err(Reason::Stray),
         Connection::None => Err(Reason::NoConnection),
         Connection::NoListener => Err(Reason::NoListener),
@@ -254,6 +281,21 @@ fn connected(ctx: &XdpContext, scratch: &mut Scratch, settings: &Settings) -> Re
 #[inline(always)]
 fn begins(first: u16, bytes: u32) -> bool {
     first == 0x1603 || (bytes == 1 && first == 0x1600)
+}
+
+/// Whether a payload with these first bytes may begin a request of HTTP, whose client the
+/// daemon tells that this port speaks TLS: methods are capital letters (RFC 9110 section 9.1).
+#[inline(always)]
+fn begins_http(first: u16) -> bool {
+    (first >> 8).wrapping_sub(b'A' as u16) < 26
+}
+
+/// A connection that begins with neither.
+#[inline(always)]
+fn not_tls(scratch: &mut Scratch) -> Next {
+    begin(scratch);
+    scratch.outcome = Outcome::NotTls as u32;
+    Next::Judge
 }
 
 /// Begins the record of a new hello. Fences keep the zeros apart: a longer run of them

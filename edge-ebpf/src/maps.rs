@@ -15,6 +15,7 @@ use edge_common::policy::{Clock, KeyPolicy, Keys, Settings};
 use edge_common::rate::KeyBucket;
 use edge_common::rehearsal::{FORGETTING_SETS, Rehearsal};
 use edge_common::token::KeyId;
+use edge_common::total::TotalBucket;
 use edge_common::{prefix, replay};
 
 use crate::packet::opaque;
@@ -69,6 +70,10 @@ static PREFIXES: Array<prefix::Set> = Array::with_max_entries(1, BPF_F_MMAPABLE)
 /// The keys' buckets, which userspace writes, but for the words that are the kernel's.
 #[map]
 static KEY_BUCKETS: Array<KeyBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// The bucket of all connections without a token, which userspace writes, but for the word
+/// that is the kernel's.
+#[map]
+static LEGACY_TOTAL: Array<TotalBucket> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// The programs after the first, by [`Next`].
 #[map]
 static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(8, 0);
@@ -241,6 +246,12 @@ pub(crate) fn prefix_set(number: u32) -> Option<*mut u64> {
 #[inline(always)]
 pub(crate) fn key_bucket(number: u32) -> Option<*mut u64> {
     Some(KEY_BUCKETS.get_ptr_mut(number)?.cast())
+}
+
+/// The bucket of all connections without a token.
+#[inline(always)]
+pub(crate) fn legacy_total() -> Option<*mut u64> {
+    Some(LEGACY_TOTAL.get_ptr_mut(0)?.cast())
 }
 
 /// The word of this number.

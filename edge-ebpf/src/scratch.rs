@@ -153,6 +153,8 @@ pub(crate) enum Outcome {
     NotKept = 8,
     /// A PROXY protocol header that goes on in another segment.
     ProxyHeader = 9,
+    /// A connection's first bytes, and they begin neither TLS nor HTTP.
+    NotTls = 10,
 }
 
 impl Outcome {

@@ -64,6 +64,8 @@ fn every_case_of_the_data() {
         Reason::Replayed,
         Reason::KeyRateExceeded,
         Reason::LegacyRateExceeded,
+        Reason::LegacyTotalExceeded,
+        Reason::NotTls,
         Reason::ClientDenied,
         Reason::Incomplete,
         Reason::Contended,

@@ -11,7 +11,7 @@ use edge_common::rate::Rate;
 use edge_common::rehearsal::Rehearsal;
 use edge_common::replay::{self, Holder};
 use edge_common::token::{KeyId, Token};
-use edge_common::{prefix, rate::KeyBucket};
+use edge_common::{prefix, rate::KeyBucket, total};
 use edge_userspace::kernel::memory::Memory;
 use edge_userspace::kernel::{ClockMap, Program, Sizes, Tables, clock_now, object};
 use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
@@ -272,6 +272,73 @@ fn a_prefixes_bucket_is_looked_at_for_hellos_without_a_token_alone() {
         assert_eq!(world.see(&[&plain])[0].0, Reason::NoToken, "empty again");
         memory[at].store(0, Ordering::Relaxed);
     }
+}
+
+/// Once half of what all may open together is used, a prefix must have waited; and nobody gets
+/// one when all of it is used.
+#[test]
+fn the_bucket_of_all_without_a_token_is_looked_at_and_who_has_waited_goes_first() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    let all = total::rate(1000);
+    world.settings.legacy_total = all;
+    world.program.set_settings(&world.settings).unwrap();
+    let memory = world.words(&world.tables.legacy_total, total::WORDS);
+    let (accepted, shed) = (&memory[0], &memory[1]);
+    let words = Sizes::SMALL.prefix_sets as usize * prefix::SET_WORDS;
+    let prefixes = world.words(&world.tables.prefixes, words);
+    let prefix = prefix::of(&CLIENT.client);
+    let set = prefix::place(prefix, SECRET, Sizes::SMALL.prefix_sets - 1) as usize;
+    let (mine, bucket) = (set * prefix::SET_WORDS, set * prefix::SET_WORDS + 1);
+    let plain = hello(&[b"h2"]);
+    let now = || clock_now().heartbeat_ns;
+    let second = 1_000_000_000;
+    let pass = |world: &mut World| world.see(&[&plain])[0];
+    const IN: (Reason, u32) = (Reason::NoToken, XDP_PASS);
+    const OUT: (Reason, u32) = (Reason::LegacyTotalExceeded, XDP_TX);
+
+    assert_eq!(pass(&mut world), IN);
+    assert_eq!(
+        shed.load(Ordering::Relaxed),
+        0,
+        "a free bucket is not charged"
+    );
+    accepted.store(now() + 3600 * second, Ordering::Relaxed);
+    assert_eq!(pass(&mut world), OUT, "no room for anyone");
+    assert_eq!(
+        world.see(&[&good(1)])[0].0,
+        Reason::Accepted,
+        "tokens do not count"
+    );
+    let challenge = hello(&[b"acme-tls/1"]);
+    assert_eq!(world.see(&[&challenge])[0].0, Reason::AcmeChallenge);
+
+    // Three quarters are used: whoever had one a second ago comes later, and who had one a
+    // minute ago, or is not known, at once.
+    let pressed = |ago_s| {
+        prefixes[bucket].store(now() - ago_s * second, Ordering::Relaxed);
+        prefixes[mine].store(prefix, Ordering::Relaxed);
+        shed.store(0, Ordering::Relaxed);
+        accepted.store(now() + all.burst_ns * 3 / 4, Ordering::Relaxed);
+    };
+    pressed(1);
+    assert_eq!(pass(&mut world), OUT, "it had one just now");
+    assert_eq!(shed.load(Ordering::Relaxed), 0);
+    pressed(60);
+    assert_eq!(pass(&mut world), IN, "it has waited");
+    assert!(
+        shed.load(Ordering::Relaxed) > now() - second,
+        "and is counted"
+    );
+    prefixes[mine].store(0, Ordering::Relaxed);
+    assert_eq!(pass(&mut world), IN, "nobody knows it");
+
+    // What was let through and has not come to userspace yet counts too.
+    pressed(60);
+    shed.store(now() + 3600 * second, Ordering::Relaxed);
+    assert_eq!(pass(&mut world), OUT);
+    accepted.store(0, Ordering::Relaxed);
+    assert_eq!(pass(&mut world), IN, "userspace has room");
 }
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.9 198.51.100.1 56324 443\r\n";

@@ -119,7 +119,7 @@ fn of_a_thousand_victims_tokens_none_is_accepted_again_after_the_table_was_fille
         let edge = Edge::start("driver", 2, |text| {
             // A window in which no token of the test ends.
             let keys = "[keys]\nreplay_capacity = 1024\nwindow_back = \"10m\"\nconnections_per_second_hard = 0";
-            let legacy = "[legacy]\nconnections_per_second = 0\n\n[kernel]";
+            let legacy = "[legacy]\nconnections_per_second = 0\nconnections_per_second_total = 0\n\n[kernel]";
             text.replace("[keys]", keys).replace("[kernel]", legacy)
         });
         let clients = Clients::of(&edge.place);

@@ -212,6 +212,11 @@ fn charges(status: &charges::Status, families: &mut Families<'_>) -> fmt::Result
             "Rate of a source prefix without tokens; 0 for none.",
             status.limits.legacy_per_second.into(),
         ),
+        (
+            "limit_legacy_connections_per_second_total",
+            "Rate of all source prefixes together without tokens; 0 for none.",
+            status.limits.legacy_total_per_second.into(),
+        ),
     ] {
         families.gauge(name, help, value)?;
     }

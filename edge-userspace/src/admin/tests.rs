@@ -111,6 +111,7 @@ impl Admin {
                     legacy_deny: false,
                     legacy_per_second: 500,
                     legacy_burst: 1000,
+                    legacy_total_per_second: 2000,
                 },
                 replay_entries: 11,
                 replay_capacity: 70,

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::keys::KeyRecord;
 use edge_common::policy::Window;
 use edge_common::rate::Rate;
+use edge_common::total;
 use serde::Serialize;
 
 /// The limits.
@@ -26,6 +27,8 @@ pub struct Limits {
     pub legacy_per_second: u32,
     /// As many as a prefix may open at once.
     pub legacy_burst: u32,
+    /// Connections a second without a token from all prefixes together; 0 for no limit.
+    pub legacy_total_per_second: u32,
 }
 
 impl Limits {
@@ -42,6 +45,7 @@ impl Limits {
             legacy_deny: legacy.deny,
             legacy_per_second: legacy.connections_per_second,
             legacy_burst: legacy.burst,
+            legacy_total_per_second: legacy.connections_per_second_total,
         }
     }
 
@@ -93,6 +97,12 @@ impl Limits {
     pub fn legacy_rate(&self) -> Rate {
         Rate::per_second(self.legacy_per_second, self.legacy_burst)
     }
+
+    /// The rate of all source prefixes together without tokens.
+    #[must_use]
+    pub fn legacy_total_rate(&self) -> Rate {
+        total::rate(self.legacy_total_per_second)
+    }
 }
 
 /// So many a second, and as many at once.
@@ -115,6 +125,7 @@ mod tests {
         legacy_deny: false,
         legacy_per_second: 500,
         legacy_burst: 1000,
+        legacy_total_per_second: 0,
     };
 
     #[test]

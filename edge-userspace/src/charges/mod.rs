@@ -1,7 +1,7 @@
 //! What connections are charged, in one place and once each: a token is used up, a key's
-//! rate and a source prefix's rate.
+//! rate, a source prefix's rate, and that of all without a token together.
 //!
-//! [`Charges`] owns the three tables. With the kernel half they lie in BPF arrays, which it
+//! [`Charges`] owns the tables. With the kernel half they lie in BPF arrays, which it
 //! looks at to refuse what would be refused here, and never writes but for a word of its
 //! own a bucket; without it, in ordinary memory. [`Limits`] is what they are charged
 //! against, and changes while the daemon runs.
@@ -12,12 +12,14 @@ mod key_buckets;
 mod limits;
 mod prefixes;
 mod replay;
+mod total;
 mod upkeep;
 
 pub use key_buckets::KeyBuckets;
 pub use limits::Limits;
-pub use prefixes::Prefixes;
+pub use prefixes::{Charged as LegacyCharge, Prefixes};
 pub use replay::{Replay, Use};
+pub use total::Total;
 
 use crate::config::Config;
 use crate::kernel::memory::Memory;
@@ -27,7 +29,7 @@ use arc_swap::ArcSwap;
 use aya::maps::MapData;
 use edge_common::flow::FlowKey;
 use edge_common::token::{KeyId, Token};
-use edge_common::{prefix, replay as layout, siphash};
+use edge_common::{prefix, replay as layout, siphash, total as total_layout};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::io;
@@ -40,6 +42,7 @@ pub struct Charges {
     replay: Replay,
     prefixes: Prefixes,
     buckets: KeyBuckets,
+    total: Total,
     secret: siphash::Key,
     limits: ArcSwap<Limits>,
     keyring: Arc<Keyring>,
@@ -64,6 +67,8 @@ pub struct Tables {
     pub prefixes: Memory,
     /// The key buckets.
     pub key_buckets: Memory,
+    /// The bucket of all connections without a token.
+    pub legacy_total: Memory,
 }
 
 /// The two clocks that charges go by.
@@ -142,6 +147,7 @@ impl Charges {
             replay: Replay::new(tables.replay, secret),
             prefixes: Prefixes::new(tables.prefixes, secret),
             buckets: KeyBuckets::new(tables.key_buckets),
+            total: Total::new(tables.legacy_total),
             secret,
             limits: ArcSwap::from_pointee(Limits::of(config)),
             keyring: Arc::clone(keyring),
@@ -188,12 +194,14 @@ impl Charges {
         }
     }
 
-    /// Charges a connection without a token to its source's prefix; whether the rate allows
-    /// it.
-    pub fn legacy(&self, source: IpAddr, now: Now) -> bool {
-        let prefix = prefix::of(&words(source));
-        let rate = self.limits().legacy_rate();
-        self.prefixes.charge(prefix, rate, now.monotonic_ns)
+    /// Charges a connection without a token to its source's prefix and to all of them together,
+    /// if both rates allow it.
+    pub fn legacy(&self, source: IpAddr, now: Now) -> LegacyCharge {
+        let (prefix, limits) = (prefix::of(&words(source)), self.limits());
+        let (own, total) = (limits.legacy_rate(), limits.legacy_total_rate());
+        let now_ns = now.monotonic_ns;
+        let and = |waited_ns| self.total.charge(total, waited_ns, now_ns);
+        self.prefixes.charge(prefix, own, now_ns, and)
     }
 
     /// The place of a key's bucket, given to it now when it has none; none when there is no
@@ -247,7 +255,8 @@ impl Sizes {
     pub fn bytes(&self) -> usize {
         8 * (Replay::words_for(self.replay_sets)
             + Prefixes::words_for(self.prefix_sets)
-            + KeyBuckets::words_for(self.keys))
+            + KeyBuckets::words_for(self.keys)
+            + total_layout::WORDS)
     }
 }
 
@@ -259,6 +268,7 @@ impl Tables {
             replay: Memory::own(Replay::words_for(sizes.replay_sets)),
             prefixes: Memory::own(Prefixes::words_for(sizes.prefix_sets)),
             key_buckets: Memory::own(KeyBuckets::words_for(sizes.keys)),
+            legacy_total: Memory::own(total_layout::WORDS),
         }
     }
 
@@ -278,6 +288,7 @@ impl Tables {
             replay: map("REPLAY", &maps.replay, replay)?,
             prefixes: map("PREFIXES", &maps.prefixes, prefixes)?,
             key_buckets: map("KEY_BUCKETS", &maps.key_buckets, key_buckets)?,
+            legacy_total: map("LEGACY_TOTAL", &maps.legacy_total, total_layout::WORDS)?,
         })
     }
 }
@@ -377,6 +388,6 @@ mod tests {
             prefix_sets: Prefixes::sets_for(65_536),
             keys: 100_000,
         };
-        assert_eq!(sizes.bytes(), (262_144 + 32_768) * 128 + 3_200_000);
+        assert_eq!(sizes.bytes(), (262_144 + 32_768) * 128 + 3_200_000 + 16);
     }
 }

@@ -8,6 +8,7 @@ use crate::kernel::memory::Memory;
 use edge_common::prefix::{SET_WORDS, Set, WAYS, bucket, place};
 use edge_common::rate::Rate;
 use edge_common::siphash;
+use edge_common::total::waited_ns;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
@@ -22,6 +23,27 @@ pub struct Prefixes {
     locks: Box<[Mutex<()>]>,
     used: AtomicU64,
     evicted: AtomicU64,
+}
+
+/// What came of a connection without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charged {
+    /// It is let in.
+    Granted,
+    /// Its prefix is over its rate.
+    OverRate,
+    /// Its prefix is not, and it is not let in all the same.
+    Otherwise,
+}
+
+impl Charged {
+    const fn granted_if(granted: bool) -> Self {
+        if granted {
+            Self::Granted
+        } else {
+            Self::Otherwise
+        }
+    }
 }
 
 impl Prefixes {
@@ -76,22 +98,37 @@ impl Prefixes {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// One connection more from a prefix ([`edge_common::prefix::of`]); whether its rate
-    /// allows it. `now_ns` is CLOCK_MONOTONIC.
-    pub fn charge(&self, prefix: u64, rate: Rate, now_ns: u64) -> bool {
+    /// One connection more from a prefix ([`edge_common::prefix::of`]), if its rate allows it
+    /// and `and` does, which is told how long ago it had its last one, nanoseconds (the most
+    /// there is when that is not known: there is no rate, or it was forgotten). `now_ns` is
+    /// CLOCK_MONOTONIC.
+    pub fn charge(
+        &self,
+        prefix: u64,
+        rate: Rate,
+        now_ns: u64,
+        and: impl FnOnce(u64) -> bool,
+    ) -> Charged {
         if rate.interval_ns == 0 {
-            return true;
+            return Charged::granted_if(and(u64::MAX));
         }
         let number = place(prefix, self.secret, self.sets_mask);
         let set = &self.words.as_chunks::<SET_WORDS>().0[number as usize];
         let lock = &self.locks[number as usize % self.locks.len()];
         let _locked = lock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((word, _)) = bucket(set, prefix) {
-            let charged = rate.charge(word.load(Ordering::Relaxed), now_ns);
-            if let Some(next) = charged {
-                word.store(next, Ordering::Relaxed);
+            let before = word.load(Ordering::Relaxed);
+            let Some(next) = rate.charge(before, now_ns) else {
+                return Charged::OverRate;
+            };
+            if !and(waited_ns(rate, before, now_ns)) {
+                return Charged::Otherwise;
             }
-            return charged.is_some();
+            word.store(next, Ordering::Relaxed);
+            return Charged::Granted;
+        }
+        if !and(u64::MAX) {
+            return Charged::Otherwise;
         }
         // An empty bucket takes one connection whatever the rate.
         let next = rate.charge(0, now_ns).unwrap_or(now_ns);
@@ -102,7 +139,7 @@ impl Prefixes {
         if put(set, entry, prefix, next) == 0 {
             self.used.fetch_add(1, Ordering::Relaxed);
         }
-        true
+        Charged::Granted
     }
 
     /// Takes the idle ones out of `count` sets from number `from` on, so that the count of
@@ -164,13 +201,41 @@ mod tests {
         Prefixes::new(words, SECRET)
     }
 
+    fn charge(table: &Prefixes, prefix: u64, rate: Rate, now_ns: u64) -> bool {
+        table.charge(prefix, rate, now_ns, |_| true) == Charged::Granted
+    }
+
+    #[test]
+    fn who_is_turned_away_otherwise_is_charged_nothing_and_has_gone_on_waiting() {
+        let table = table(16);
+        let rate = Rate::per_second(10, 2);
+        let ask = |now_ns, is_granted| {
+            let mut told = None;
+            let charged = table.charge(1, rate, now_ns, |waited_ns| {
+                told = Some(waited_ns);
+                is_granted
+            });
+            (charged, told)
+        };
+        assert_eq!(ask(NOW, false), (Charged::Otherwise, Some(u64::MAX)));
+        assert_eq!(table.entries(), 0);
+        assert_eq!(ask(NOW, true), (Charged::Granted, Some(u64::MAX)));
+        assert_eq!(ask(NOW + SECOND, false), (Charged::Otherwise, Some(SECOND)));
+        assert_eq!(
+            ask(NOW + 2 * SECOND, true),
+            (Charged::Granted, Some(2 * SECOND))
+        );
+        assert_eq!(ask(NOW + 2 * SECOND, true), (Charged::Granted, Some(0)));
+        assert_eq!(ask(NOW + 2 * SECOND, true), (Charged::OverRate, None));
+    }
+
     #[test]
     fn each_prefix_has_its_burst_and_then_its_rate() {
         let table = table(16);
         let rate = Rate::per_second(10, 20);
         let granted = |prefix: u64, from: u64| {
             (0..1000)
-                .filter(|turn| table.charge(prefix, rate, from + turn * SECOND / 1000))
+                .filter(|turn| charge(&table, prefix, rate, from + turn * SECOND / 1000))
                 .count()
         };
         for prefix in [1, 2] {
@@ -186,7 +251,7 @@ mod tests {
     fn no_rate_is_no_limit_and_takes_no_entry() {
         let table = table(1);
         for _ in 0..1000 {
-            assert!(table.charge(7, Rate::UNLIMITED, NOW));
+            assert!(charge(&table, 7, Rate::UNLIMITED, NOW));
         }
         assert_eq!(table.entries(), 0);
     }
@@ -197,12 +262,12 @@ mod tests {
         let rate = Rate::per_second(10, 20);
         for prefix in 1..=WAYS as u64 {
             for _ in 0..=prefix {
-                assert!(table.charge(prefix, rate, NOW));
+                assert!(charge(&table, prefix, rate, NOW));
             }
         }
         assert_eq!((table.entries(), table.evicted()), (5, 0));
         // The first is the least used: it goes, and no other.
-        assert!(table.charge(100, rate, NOW));
+        assert!(charge(&table, 100, rate, NOW));
         assert_eq!((table.entries(), table.evicted()), (5, 1));
         let word = |prefix| {
             bucket(&table.words.as_chunks().0[0], prefix)
@@ -214,7 +279,7 @@ mod tests {
         // All idle: nobody is pushed out.
         let later = NOW + 10 * SECOND;
         for prefix in 200..205 {
-            assert!(table.charge(prefix, rate, later));
+            assert!(charge(&table, prefix, rate, later));
         }
         assert_eq!((table.entries(), table.evicted()), (5, 1));
         table.sweep(0, 1, later);
@@ -228,7 +293,7 @@ mod tests {
     fn what_the_kernel_shed_goes_with_the_entry() {
         let table = table(1);
         let rate = Rate::per_second(10, 20);
-        assert!(table.charge(1, rate, NOW));
+        assert!(charge(&table, 1, rate, NOW));
         let set = &table.words.as_chunks::<SET_WORDS>().0[0];
         let (_, shed) = bucket(set, 1).unwrap();
         shed.store(NOW + SECOND, Ordering::Relaxed);
@@ -236,7 +301,7 @@ mod tests {
         assert_eq!(table.entries(), 1, "the kernel's word is in use");
         table.sweep(0, 1, NOW + SECOND);
         assert_eq!(table.entries(), 0);
-        assert!(table.charge(2, rate, NOW + SECOND));
+        assert!(charge(&table, 2, rate, NOW + SECOND));
         let (_, shed) = bucket(set, 2).unwrap();
         assert_eq!(shed.load(Ordering::Relaxed), 0);
     }
@@ -250,7 +315,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        if table.charge(9, rate, NOW) {
+                        if charge(&table, 9, rate, NOW) {
                             granted.fetch_add(1, Ordering::Relaxed);
                         }
                     }

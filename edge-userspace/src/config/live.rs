@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// The fields that change while the daemon runs.
-pub const LIVE: [&str; 18] = [
+pub const LIVE: [&str; 19] = [
     "keys.window_back",
     "keys.window_ahead",
     "keys.connections_per_second",
@@ -12,6 +12,7 @@ pub const LIVE: [&str; 18] = [
     "legacy.deny",
     "legacy.connections_per_second",
     "legacy.burst",
+    "legacy.connections_per_second_total",
     "prompt.max_tokens",
     "prompt.models",
     "quotas.requests_per_minute",

@@ -90,6 +90,9 @@ pub struct Listen {
     pub handshake_timeout: Duration,
     /// Longest ClientHello, records taken off. Default 65,536 bytes.
     pub max_hello_bytes: usize,
+    /// Connections at a time, of each serving thread, whose hello is not whole; of more, the
+    /// one that has waited longest is closed. Default 4,096.
+    pub max_unread_hellos: usize,
     /// Connections at a time, all threads together; more are closed at accept. Default
     /// 65,536.
     pub max_connections: usize,
@@ -191,6 +194,12 @@ pub struct Legacy {
     pub connections_per_second: u32,
     /// As many as a prefix may open at once. Default 1000. May change while the daemon runs.
     pub burst: u32,
+    /// Connections a second of all prefixes together, beyond which they are refused; 0 for no
+    /// limit. Default 1,000 for each serving thread. May change while the daemon runs.
+    pub connections_per_second_total: u32,
+    /// Connections of each serving thread that wait for their handshake at a time; more are
+    /// refused. Default 1,024.
+    pub waiting: usize,
     /// Prefixes that are followed at a time. Default 65,536.
     pub prefix_capacity: u32,
 }

@@ -96,6 +96,8 @@ fields! {
         "From accept to the end of the TLS handshake.";
     "listen.max_hello_bytes": Integer(4096, 1_048_576), Value("65536"),
         "Longest ClientHello, records taken off; a longer one ends the connection.";
+    "listen.max_unread_hellos": Integer(16, 1_048_576), Value("4096"),
+        "Connections at a time, of each serving thread, whose ClientHello has not come whole; of more, the one that has waited longest is closed.";
     "listen.max_connections": Integer(1, 16_777_216), Value("65536"),
         "Connections at a time, all threads together; more are closed at accept.";
     "listen.max_streams": Integer(1, 65_535), Value("256"),
@@ -152,6 +154,10 @@ fields! {
         "Connections a second without a token from one source prefix (IPv4 /24, IPv6 /64) before more are refused in their hello. 0: no limit. Changes while the daemon runs.";
     "legacy.burst": Integer(1, 1_000_000), Value("1000"),
         "As many as a prefix may open at once. Changes while the daemon runs.";
+    "legacy.connections_per_second_total": Integer(0, 10_000_000), Computed("1000 for each of `listen.threads`"),
+        "Connections a second without a token from all source prefixes together before more are refused in their hello, and half as many at once. Once half of these are used, a prefix that has had a connection of late comes after those that have not. A full handshake takes a thread some 0.2 ms. 0: no limit. Changes while the daemon runs.";
+    "legacy.waiting": Integer(1, 65_536), Value("1024"),
+        "Connections without a token of each serving thread that wait for their handshake at a time, while clients with a token and requests go first; more are refused.";
     "legacy.prefix_capacity": Integer(256, 16_777_216), Value("65536"),
         "Source prefixes that are followed at a time; of more, the least used begin anew.";
     "clients.rules": Rules, Computed("none"),

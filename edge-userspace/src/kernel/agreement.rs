@@ -227,9 +227,11 @@ enum Says {
 fn says(reason: Reason) -> Option<Says> {
     match reason {
         Reason::Accepted | Reason::Replayed | Reason::KeyRateExceeded => Some(Says::Good),
-        Reason::LegacyDenied | Reason::LegacyRateExceeded => Some(Says::NoToken),
-        // A rule about the client, whatever its token.
-        Reason::ClientDenied => None,
+        Reason::LegacyDenied | Reason::LegacyRateExceeded | Reason::LegacyTotalExceeded => {
+            Some(Says::NoToken)
+        }
+        // A rule about the client, whatever its token; and what is no hello at all.
+        Reason::ClientDenied | Reason::NotTls => None,
         Reason::NoToken | Reason::AcmeChallenge => Some(Says::This(reason)),
         _ if reason.verdict() == Verdict::Reject => Some(Says::This(reason)),
         _ => None,

@@ -75,6 +75,7 @@ pub(super) fn set_limits(settings: &mut Settings, limits: &Limits) {
     settings.window_ahead_s = limits.window_ahead_s;
     settings.deny_legacy = u32::from(limits.legacy_deny);
     settings.legacy_rate = limits.legacy_rate();
+    settings.legacy_total = limits.legacy_total_rate();
 }
 
 fn load(config: &Config) -> Result<(Program, charges::Tables), ProgramError> {

@@ -90,6 +90,8 @@ pub struct Tables {
     pub prefixes: MapData,
     /// Of [`edge_common::rate::KeyBucket`].
     pub key_buckets: MapData,
+    /// Of [`edge_common::total::TotalBucket`].
+    pub legacy_total: MapData,
 }
 
 /// The clock map alone: whoever beats has it to himself.
@@ -252,6 +254,7 @@ impl Program {
             replay: array(take("REPLAY")?)?,
             prefixes: array(take("PREFIXES")?)?,
             key_buckets: array(take("KEY_BUCKETS")?)?,
+            legacy_total: array(take("LEGACY_TOTAL")?)?,
         };
         Ok(Self {
             ebpf,

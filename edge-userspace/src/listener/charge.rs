@@ -2,7 +2,7 @@
 //! that charges anything, once for each connection.
 
 use super::hello::{Decision, Hello};
-use crate::charges::{Charges, Now, TokenCharge, flow_key};
+use crate::charges::{Charges, LegacyCharge, Now, TokenCharge, flow_key};
 use edge_common::policy::Reason;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,7 +27,7 @@ pub(super) struct Charged {
 }
 
 /// Charges a connection that the stateless verdict lets in: a good token and its key's
-/// rates, else the source prefix's rate. Refused ones are charged to nobody, and a
+/// rates, else the source prefix's rate and that of all of them. Refused ones are charged to nobody, and a
 /// certificate authority that looks at a challenge neither.
 pub(super) fn charge(
     charges: &Charges,
@@ -63,10 +63,14 @@ pub(super) fn charge(
         (decision, _) => (reason, decision),
     };
     let is_charged = matches!(decision, Decision::Legacy) && reason != Reason::AcmeChallenge;
-    let (reason, decision) = if is_charged && !charges.legacy(addresses.source, now) {
-        (Reason::LegacyRateExceeded, Decision::Refuse)
-    } else {
-        (reason, decision)
+    let charged = match is_charged {
+        true => charges.legacy(addresses.source, now),
+        false => LegacyCharge::Granted,
+    };
+    let (reason, decision) = match charged {
+        LegacyCharge::Granted => (reason, decision),
+        LegacyCharge::OverRate => (Reason::LegacyRateExceeded, Decision::Refuse),
+        LegacyCharge::Otherwise => (Reason::LegacyTotalExceeded, Decision::Refuse),
     };
     Charged {
         reason,

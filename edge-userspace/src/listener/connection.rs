@@ -6,6 +6,7 @@ use super::hello::{self, Decision, Hello};
 use super::http2::{self, Http2};
 use super::leaving::Leaving;
 use super::proxy_protocol::{self, Preface};
+use super::turns::Crowded;
 use super::unreadable::{Unreadable, Wire};
 use super::windows::Windows;
 use super::{Identity, Thread, compare, refuse, rules};
@@ -69,10 +70,18 @@ pub(super) async fn run(
         ahead = preface.ahead;
     }
     let read = hello::read(&mut tcp, ahead, listen.max_hello_bytes);
-    let Ok(Ok(hello)) = timeout_at(deadline, read).await else {
+    let read = timeout_at(deadline, read);
+    let hello = match thread.unread_hellos.enter().or_pushed_out(read).await {
+        Some(Ok(Ok(hello))) => hello,
         // Gone, or too slow: nothing to answer to, or too late to.
-        verdicts.one(Verdict::of(Reason::Incomplete));
-        return;
+        outcome => {
+            verdicts.one(Verdict::of(Reason::Incomplete));
+            if outcome.is_none() {
+                let ends = &thread.shared.metrics.connection_ends;
+                ends.one(ConnectionEnd::HelloPushedOut);
+            }
+            return;
+        }
     };
     let Ok(local) = tcp.local_addr() else {
         // The connection is gone.
@@ -103,6 +112,20 @@ pub(super) async fn run(
             return;
         }
     };
+    if lane == Lane::Legacy {
+        match timeout_at(deadline, thread.turns.wait()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(Crowded)) => {
+                handshakes.one(Handshake::Crowded);
+                refuse::answer(tcp, &Decision::Refuse, &hello.bytes).await;
+                return;
+            }
+            Err(_) => {
+                handshakes.one(Handshake::Crowded);
+                return;
+            }
+        }
+    }
     let identity = Identity {
         lane,
         key,

@@ -1,8 +1,8 @@
 //! Accepts connections, judges the hello again in full, terminates TLS, runs HTTP.
 //!
 //! The way of a connection: [`socket`] → accept here → [`proxy_protocol`] where a listener
-//! expects it → [`hello`] (verdict) → [`charge`] → [`refuse`], or
-//! [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
+//! expects it → [`hello`] (verdict) → [`charge`] → [`refuse`], or, without a token after
+//! [`turns`], [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
 //! [`Identity`]: this module alone decides what it says, from the hello's token and
 //! nothing else; a resumed TLS session says nothing.
 
@@ -20,6 +20,8 @@ mod refuse;
 mod rules;
 mod socket;
 mod tls;
+mod turns;
+mod unread;
 mod unreadable;
 mod windows;
 
@@ -208,6 +210,8 @@ struct Thread {
     shared: Arc<Shared>,
     api: Api,
     keeper: Rc<Keeper>,
+    turns: turns::Turns,
+    unread_hellos: unread::UnreadHellos,
     log: Bounded,
 }
 
@@ -243,7 +247,13 @@ pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, sto
         Arc::clone(&shared.metrics),
         limits,
     );
+    let turns = turns::Turns::new(
+        shared.config.legacy.waiting,
+        shared.metrics.waiting_handshakes.clone(),
+    );
     let thread = Rc::new(Thread {
+        turns,
+        unread_hellos: unread::UnreadHellos::new(shared.config.listen.max_unread_hellos),
         shared,
         api,
         keeper,
@@ -318,7 +328,7 @@ fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: Lis
 /// What runs beside the connections.
 async fn upkeep(thread: Rc<Thread>, stop: Stop) {
     let (watch, reap) = (thread.keeper.watch(&stop), thread.api.upkeep());
-    tokio::join!(watch, reap);
+    tokio::join!(watch, reap, thread.turns.give());
 }
 
 fn begin(

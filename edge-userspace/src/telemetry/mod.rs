@@ -44,6 +44,8 @@ pub struct Metrics {
     pub connections: Counters<Lane>,
     /// Connections open now, from accept on.
     pub open_connections: Gauge,
+    /// Connections without a token that wait for their handshake.
+    pub waiting_handshakes: Gauge,
     /// Why connections were closed by the edge, or not taken.
     pub connection_ends: Counters<ConnectionEnd>,
     /// Requests by route and status.
@@ -132,6 +134,7 @@ impl Metrics {
             proxy_headers: Counters::default(),
             connections: Counters::default(),
             open_connections: Gauge::default(),
+            waiting_handshakes: Gauge::default(),
             connection_ends: Counters::default(),
             requests: Counters::default(),
             prompts: Counters::default(),
@@ -207,6 +210,11 @@ impl Metrics {
             "open_connections",
             "Connections open now",
             self.open_connections.clone(),
+        );
+        r.register(
+            "waiting_handshakes",
+            "Connections without a token that wait for their handshake",
+            self.waiting_handshakes.clone(),
         );
         r.register(
             "connection_ends",

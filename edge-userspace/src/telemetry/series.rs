@@ -142,6 +142,8 @@ label! {
         Failed "failed",
         /// Not done within the handshake timeout.
         TimedOut "timed_out",
+        /// Not begun: too many without a token waited, or its turn did not come in time.
+        Crowded "crowded",
     }
 }
 
@@ -162,6 +164,8 @@ label! {
         Limit "limit",
         /// accept(2) failed: no descriptors, no memory.
         AcceptFailed "accept_failed",
+        /// Its hello was not whole, and of too many such it had waited longest.
+        HelloPushedOut "hello_pushed_out",
         /// Another key came on a bound connection.
         Poisoned "poisoned",
         /// Its key was revoked or removed.

@@ -14,7 +14,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Userspace sees whole hellos, so what the kernel leaves undecided is decided here.
-    const ALL: [Reason; 22] = [
+    const ALL: [Reason; 23] = [
         Reason::Accepted,
         Reason::NoToken,
         Reason::AcmeChallenge,
@@ -32,6 +32,7 @@ impl Verdict {
         Reason::Replayed,
         Reason::KeyRateExceeded,
         Reason::LegacyRateExceeded,
+        Reason::LegacyTotalExceeded,
         Reason::Incomplete,
         Reason::HelloMalformed,
         Reason::HelloTooLong,

@@ -250,3 +250,30 @@ async fn the_legacy_lane_has_a_rate_for_each_prefix() {
     limit(&world, |limits| limits.legacy_per_second = 0);
     world.tls(&alpn(&[b"h2"])).await.unwrap();
 }
+
+#[tokio::test]
+async fn all_without_a_token_have_a_rate_together_and_tokens_are_not_charged_to_it() {
+    let world = World::configured(|config| {
+        config.legacy.connections_per_second = 0;
+        config.legacy.connections_per_second_total = 1;
+    });
+    let mut refused = 0;
+    for _ in 0..TRIES {
+        if let Err(error) = world.tls(&alpn(&[b"h2"])).await {
+            assert_denied::<()>(Err(error), "over the rate of all");
+            refused += 1;
+        }
+        world.tls(&alpn(&[b"h2", &token(ALICE)])).await.unwrap();
+        if refused == 3 {
+            break;
+        }
+    }
+    assert_eq!(refused, 3);
+    assert_eq!(count(&world, Reason::LegacyTotalExceeded), refused);
+    assert_eq!(count(&world, Reason::LegacyRateExceeded), 0);
+    let challenge = alpn(&[b"acme-tls/1"]);
+    let _ = world.tls(&challenge).await;
+    assert_eq!(count(&world, Reason::AcmeChallenge), 1);
+    limit(&world, |limits| limits.legacy_total_per_second = 0);
+    world.tls(&alpn(&[b"h2"])).await.unwrap();
+}

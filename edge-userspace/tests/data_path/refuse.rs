@@ -1,9 +1,9 @@
 //! Connections that are refused in the hello: what a client's library sees.
 
 use crate::client::{Hello, alpn};
-use crate::world::{ALICE, MALLORY, World, soon, token, token_at};
+use crate::world::{ALICE, MALLORY, World, soon, token, token_at, until};
 use edge_common::policy::Reason;
-use edge_userspace::telemetry::{Lane, Verdict};
+use edge_userspace::telemetry::{ConnectionEnd, Lane, Verdict};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -50,6 +50,39 @@ async fn a_revoked_key_is_refused_in_the_hello() {
     assert!(error.to_string().contains("AccessDenied"), "{error}");
     let revoked = Verdict::of(Reason::KeyRevoked);
     assert_eq!(world.metrics.verdicts.get(revoked), 1);
+}
+
+#[tokio::test]
+async fn of_too_many_unfinished_hellos_the_oldest_goes_and_others_are_served() {
+    const MOST: usize = 16;
+    let world = World::configured(|config| {
+        config.listen.max_unread_hellos = MOST;
+        config.listen.handshake_timeout = std::time::Duration::from_secs(600);
+    });
+    let pushed_out = || {
+        let ends = &world.metrics.connection_ends;
+        ends.get(ConnectionEnd::HelloPushedOut)
+    };
+    let mut slow = Vec::new();
+    for _ in 0..4 * MOST {
+        let mut tcp = TcpStream::connect(world.address).await.unwrap();
+        // The beginning of a hello.
+        tcp.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+        slow.push(tcp);
+        world.tls(&alpn(&[b"h2", &token(ALICE)])).await.unwrap();
+    }
+    let mut first = slow.remove(0);
+    // Closed, without a word: it ends, or is reset.
+    let read = soon("its end", first.read(&mut [0; 16])).await;
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    let most = (3 * MOST + 1) as u64;
+    until("all that are too many", || {
+        pushed_out() >= most - MOST as u64
+    })
+    .await;
+    assert!(pushed_out() <= most, "{}", pushed_out());
+    let accepted = Verdict::of(Reason::Accepted);
+    assert_eq!(world.metrics.verdicts.get(accepted), 4 * MOST as u64);
 }
 
 #[tokio::test]

@@ -9,18 +9,53 @@ const SAME: &[(Reason, &[Reason])] = {
         (Accepted, &[Accepted, Replayed, KeyRateExceeded]),
         (Replayed, &[Accepted, Replayed, KeyRateExceeded]),
         (KeyRateExceeded, &[Accepted, Replayed, KeyRateExceeded]),
-        (NoToken, &[NoToken, LegacyDenied, LegacyRateExceeded]),
+        (
+            NoToken,
+            &[
+                NoToken,
+                LegacyDenied,
+                LegacyRateExceeded,
+                LegacyTotalExceeded,
+            ],
+        ),
         (
             AcmeChallenge,
-            &[AcmeChallenge, LegacyDenied, LegacyRateExceeded],
+            &[
+                AcmeChallenge,
+                LegacyDenied,
+                LegacyRateExceeded,
+                LegacyTotalExceeded,
+            ],
         ),
         (
             LegacyDenied,
-            &[NoToken, AcmeChallenge, LegacyDenied, LegacyRateExceeded],
+            &[
+                NoToken,
+                AcmeChallenge,
+                LegacyDenied,
+                LegacyRateExceeded,
+                LegacyTotalExceeded,
+            ],
+        ),
+        (
+            LegacyTotalExceeded,
+            &[
+                NoToken,
+                AcmeChallenge,
+                LegacyDenied,
+                LegacyRateExceeded,
+                LegacyTotalExceeded,
+            ],
         ),
         (
             LegacyRateExceeded,
-            &[NoToken, AcmeChallenge, LegacyDenied, LegacyRateExceeded],
+            &[
+                NoToken,
+                AcmeChallenge,
+                LegacyDenied,
+                LegacyRateExceeded,
+                LegacyTotalExceeded,
+            ],
         ),
         (TokenMalformed, &[TokenMalformed]),
         (TokenDuplicate, &[TokenDuplicate]),
@@ -55,7 +90,8 @@ fn all_pairs_of_reasons() {
         .filter(|reason| decided.contains(&reason.verdict()))
     {
         let is_known = SAME.iter().any(|(known, _)| known == reason);
-        assert!(is_known || *reason == Reason::ClientDenied, "{reason:?}");
+        let silent = matches!(reason, Reason::ClientDenied | Reason::NotTls);
+        assert!(is_known || silent, "{reason:?}");
     }
 }
 
