@@ -12,7 +12,8 @@
 //!
 //! `--quick` has one attack and short phases; `EDGE_FLOOD_ATTACKS=syn,slow` names the attacks,
 //! `EDGE_FLOOD_TARGETS` the servers, `EDGE_FLOOD_RATES` the rates. A full run, of which nothing
-//! is chosen, writes `bench/record/flood.csv` and its plots. It needs root; everything that it
+//! is chosen, takes a quarter of an hour and writes `bench/record/flood.csv`, its plots, and the
+//! tables in `docs/benchmarks.md`. It needs root; everything that it
 //! makes ends with its process, however that ends.
 
 #[path = "flood/attackers.rs"]
@@ -39,6 +40,8 @@ mod shared;
 mod sockets;
 #[path = "flood/summary.rs"]
 mod summary;
+#[path = "flood/table.rs"]
+mod table;
 #[path = "flood/upstream.rs"]
 mod upstream;
 
@@ -62,7 +65,7 @@ const CHOICES: [&str; 3] = [
 struct Effort {
     attacks: Vec<Attack>,
     targets: Vec<Target>,
-    /// Connections a second.
+    /// Connections a second; none: each attack's own.
     rates: Vec<u64>,
     /// Of a phase.
     time: Duration,
@@ -92,7 +95,7 @@ fn main() -> ExitCode {
         // `cargo test --benches`: only whether everything gets its answer.
         (false, _) => Effort::of(&[Attack::BadToken], &[200], 1),
         (true, true) => Effort::of(&[Attack::BadToken], &[1000, 4000, 16_000], 2),
-        (true, false) => Effort::of(&Attack::ALL, &[1000, 2000, 4000, 16_000], 3),
+        (true, false) => Effort::of(&Attack::ALL, &[], 3),
     };
     println!("the load was {}", bench::daemon::load_average());
     process::pin_to(net::OTHER_CPU);
@@ -105,7 +108,7 @@ fn main() -> ExitCode {
     };
     let place = Place::new(upstream::start());
     let world = World::new(net, place);
-    let targets = present(&effort.targets);
+    let (targets, versions) = present(&effort.targets);
     let mut cells = Vec::new();
     for attack in &effort.attacks {
         cells.extend(flood(&world, *attack, &targets, &effort));
@@ -121,8 +124,15 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     summary::print(&effort.attacks, &cells);
+    let versions: Vec<_> = (targets.iter().zip(&versions))
+        .map(|(target, version)| format!("{} ({version})", target.name()))
+        .collect();
+    let tables = table::render(&effort.attacks, &cells, &versions.join(", "));
     if !said("--quick") && CHOICES.iter().all(|name| std::env::var_os(name).is_none()) {
         record::write(&effort.attacks, &cells);
+        bench::page::write("flood", &tables);
+    } else {
+        println!("{tables}");
     }
     ExitCode::SUCCESS
 }
@@ -151,19 +161,19 @@ impl Effort {
     }
 }
 
-/// Those that are there; the others are named.
-fn present(targets: &[Target]) -> Vec<Target> {
-    let is_there = |target: &Target| match target.version() {
+/// Those that are there, and their versions; the others are named.
+fn present(targets: &[Target]) -> (Vec<Target>, Vec<String>) {
+    let version = |target: &Target| match target.version() {
         Ok(version) => {
             println!("{}: {version}", target.name());
-            true
+            Some((*target, version))
         }
         Err(why) => {
             println!("SKIPPED {}: {why}", target.name());
-            false
+            None
         }
     };
-    targets.iter().copied().filter(is_there).collect()
+    targets.iter().filter_map(version).unzip()
 }
 
 /// One attack on each of them, at each rate. Who serves hardly anyone any more is not attacked
@@ -171,7 +181,11 @@ fn present(targets: &[Target]) -> Vec<Target> {
 fn flood(world: &World, attack: Attack, targets: &[Target], effort: &Effort) -> Vec<Cell> {
     let began = Instant::now();
     let mut cells: Vec<Cell> = Vec::new();
-    for rate in &effort.rates {
+    let rates = match effort.rates.is_empty() {
+        true => attack.rates(),
+        false => &effort.rates,
+    };
+    for rate in rates {
         for target in targets {
             let name = target.name();
             if cells

@@ -5,6 +5,7 @@
 //! meet too shows itself as no goal. What the benches share is here; it times nothing.
 
 pub mod daemon;
+pub mod page;
 pub mod peers;
 pub mod plot;
 pub mod process;

@@ -2,11 +2,6 @@
 
 use crate::record::OF_STREAMS;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
-
-const BEGIN: &str = "<!-- what cargo xtask bench edge writes -->\n";
-const END: &str = "<!-- its end -->\n";
 
 /// What was measured: a median, by workload, subject and value.
 pub(crate) type Medians<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
@@ -95,40 +90,14 @@ fn short(value: f64) -> String {
 
 /// When, on what, of which state.
 fn head(rounds: usize) -> String {
-    let said = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-        text.unwrap_or_default()
-    };
-    let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = model
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("", |line| line.trim_start_matches([' ', '\t', ':']));
     format!(
-        "{}, commit {}, Linux {}, {model}, load average {} in the end; up to {rounds} \
-         interleaved rounds, medians.\n\n\
+        "{}; up to {rounds} interleaved rounds, medians.\n\n\
          ![CPU time of each server for the same work](../bench/record/edge-cpu.svg)\n",
-        said("date", &["--utc", "+%Y-%m-%d"]),
-        said("git", &["rev-parse", "--short", "HEAD"]),
-        said("uname", &["-r"]),
-        bench::daemon::load_average()
+        bench::page::machine()
     )
 }
 
 /// Puts them where the marks are.
 pub(crate) fn write(tables: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let marked = text.split_once(BEGIN).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(END)?;
-        Some(format!("{before}{BEGIN}\n{tables}\n{END}{after}"))
-    });
-    match marked {
-        Some(text) => std::fs::write(&path, text).expect("room on the disk"),
-        None => println!(
-            "{}: the marks are gone; the tables:\n{tables}",
-            path.display()
-        ),
-    }
+    bench::page::write("edge", tables);
 }

@@ -63,6 +63,15 @@ impl Attack {
         }
     }
 
+    /// Connections a second at which a full run attacks: more of them where they tell more.
+    pub(crate) const fn rates(self) -> &'static [u64] {
+        match self {
+            Self::BadToken => &[1000, 4000, 16_000],
+            Self::NoToken | Self::NoTokenSpread | Self::Random => &[4000, 16_000],
+            _ => &[4000],
+        }
+    }
+
     /// How many prefixes (/24) its attackers come from.
     pub(crate) const fn prefixes(self) -> u64 {
         match self {

@@ -104,7 +104,7 @@ fn tell_ratios(figure_name: &impl Fn(&str) -> String, which: &str, cells: &[&Cel
 
 /// The cell that tells a server's cost: at the highest rate at which it had room for all; else
 /// the lowest there is, whose cost is then too little rather than too much.
-fn told<'a>(cells: &[&'a Cell]) -> Option<&'a Cell> {
+pub(crate) fn told<'a>(cells: &[&'a Cell]) -> Option<&'a Cell> {
     let with_room = cells.iter().filter(|cell| cell.has_room());
     let highest = with_room.max_by_key(|cell| cell.rate);
     let lowest = || cells.iter().min_by_key(|cell| cell.rate);
