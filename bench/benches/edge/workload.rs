@@ -31,9 +31,10 @@ enum Kind {
 }
 
 /// Histograms of the edge's metrics.
-const INSIDE: [&str; 2] = [
+const INSIDE: [&str; 3] = [
     "edge_prompt_counting_seconds",
     "edge_context_look_up_seconds",
+    "edge_context_path_seconds",
 ];
 
 /// In the order in which they are measured.
@@ -115,8 +116,8 @@ pub(crate) struct Sample {
     /// Resident memory for each connection that does nothing.
     pub(crate) idle_bytes: Option<f64>,
     /// Medians of the edge's own histograms meanwhile, in microseconds: reading and counting a
-    /// body, looking for its known beginning.
-    pub(crate) inside_us: Option<(f64, f64)>,
+    /// body, looking for its known beginning, and all of it of a conversation that goes on.
+    pub(crate) inside_us: [Option<f64>; 3],
 }
 
 const SMALL: &str = r#"{"model":"bench","max_tokens":16,"messages":[{"role":"user","content":"How far is it to the sea?"}]}"#;
@@ -211,12 +212,11 @@ impl Workload {
         };
         let took = began.elapsed();
         let cpu = subject.cpu().saturating_sub(before);
-        let inside_us = match (inside_before, inside()) {
-            ([Some(a), Some(b)], [Some(c), Some(d)]) => {
-                Some((median_us(&a, &c), median_us(&b, &d)))
-            }
-            _ => None,
-        };
+        let mut pairs = inside_before.into_iter().zip(inside());
+        let inside_us = [(); 3].map(|()| {
+            let (before, after) = pairs.next()?;
+            Some(median_us(&before?, &after?))
+        });
         Sample {
             units,
             cpu,

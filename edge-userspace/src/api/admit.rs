@@ -47,6 +47,9 @@ pub(super) struct Admitted {
     /// As it came.
     pub(super) pieces: Vec<Bytes>,
     pub(super) held: Held,
+    /// Since when it has been read; and for how long of that it was waited for.
+    pub(super) begun: Instant,
+    pub(super) waited: Duration,
 }
 
 /// Why a body was not taken.
@@ -86,15 +89,18 @@ impl Route {
 
 impl Api {
     /// Reads a body to its end, or to where it is refused; what is left of it is in `body`, and
-    /// what the work took in `spent`.
+    /// how long it was waited for in `waited`.
+    ///
+    /// The clock is read when something has to be waited for: most bodies are there.
     pub(super) async fn admit(
         &self,
         session: &Session,
         route: Route,
         announced: &Announced,
         body: &mut Incoming,
-        spent: &mut Duration,
+        waited: &mut Duration,
     ) -> Result<Admitted, Refused> {
+        let begun = Instant::now();
         let Announced {
             shape,
             encoding,
@@ -112,7 +118,7 @@ impl Api {
             reading = about.chained(reading);
         }
         let mut held = self.prompts.room().hold();
-        let read = self.read(body, &mut reading, &mut held, spent);
+        let read = self.read(body, &mut reading, &mut held, waited);
         let mut admitted = read.await;
         let mut turn = None;
         if admitted.is_ok() {
@@ -121,12 +127,11 @@ impl Api {
             {
                 return Err(Refused::Fingerprint(Box::new(computed)));
             }
-            let begun = Instant::now();
             turn = (about.as_ref()).and_then(|about| about.begin(&mut reading));
-            *spent += begun.elapsed();
-            admitted = go_on(&mut reading, spent).await;
+            admitted = go_on(&mut reading, waited).await;
         }
-        self.metrics.prompt_counting.observe(*spent);
+        let spent = begun.elapsed().saturating_sub(*waited);
+        self.metrics.prompt_counting.observe(spent);
         admitted?;
         let (counted, pieces) = reading.counted();
         self.counters.keep_for_next(reading);
@@ -137,6 +142,8 @@ impl Api {
             turn,
             pieces,
             held,
+            begun,
+            waited: *waited,
         })
     }
 
@@ -159,7 +166,7 @@ impl Api {
         body: &mut Incoming,
         reading: &mut Reading,
         held: &mut Held,
-        spent: &mut Duration,
+        waited: &mut Duration,
     ) -> Result<(), Refused> {
         let mut left_bytes = self.settings.max_body_bytes;
         // Given back when the body has been read.
@@ -167,7 +174,7 @@ impl Api {
         decoding.grow(reading)?;
         let mut names_bytes = 0;
         loop {
-            let frame = soon(body.frame(), CLIENT_SILENCE).await;
+            let frame = soon(body.frame(), CLIENT_SILENCE, waited).await;
             let frame = frame.ok_or(Refused::Body(Fault::ClientSilent))?;
             let piece = match frame {
                 None => break,
@@ -180,11 +187,8 @@ impl Api {
             left_bytes = (left_bytes.checked_sub(piece.len() as u64))
                 .ok_or(Refused::Body(Fault::TooLarge))?;
             take(held, piece.len())?;
-            let begun = Instant::now();
-            let pushed = reading.push(piece);
-            *spent += begun.elapsed();
-            if !pushed.map_err(Refused::Content)? {
-                go_on(reading, spent).await?;
+            if !reading.push(piece).map_err(Refused::Content)? {
+                go_on(reading, waited).await?;
             }
             decoding.grow(reading)?;
             // Many small messages take more than their bytes.
@@ -194,10 +198,7 @@ impl Api {
                 names_bytes += grown;
             }
         }
-        let begun = Instant::now();
-        let finished = reading.finish();
-        *spent += begun.elapsed();
-        finished.map_err(Refused::Content)
+        reading.finish().map_err(Refused::Content)
     }
 
     /// What the client is told of a body that was not taken; counts it.
@@ -244,13 +245,41 @@ impl Api {
 
 /// What comes of `work`, if it comes within `limit`. A timer is made when there is something to
 /// wait for: most bodies are there when they are asked for.
-async fn soon<T>(work: impl Future<Output = T> + Unpin, limit: Duration) -> Option<T> {
+async fn soon<T>(
+    work: impl Future<Output = T> + Unpin,
+    limit: Duration,
+    waited: &mut Duration,
+) -> Option<T> {
     let mut work = work;
     let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx)));
     match at_once.await {
         Poll::Ready(done) => Some(done),
         // In a box: it is rare and large.
-        Poll::Pending => Box::pin(tokio::time::timeout(limit, work)).await.ok(),
+        Poll::Pending => {
+            let _wait = Wait::new(waited);
+            Box::pin(tokio::time::timeout(limit, work)).await.ok()
+        }
+    }
+}
+
+/// Adds up how long is waited, also when that is given up.
+struct Wait<'a> {
+    since: Instant,
+    waited: &'a mut Duration,
+}
+
+impl<'a> Wait<'a> {
+    fn new(waited: &'a mut Duration) -> Self {
+        Self {
+            since: Instant::now(),
+            waited,
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        *self.waited += self.since.elapsed();
     }
 }
 
@@ -295,14 +324,12 @@ impl Decoding {
 }
 
 /// Turn by turn, until nothing is left to do.
-async fn go_on(reading: &mut Reading, spent: &mut Duration) -> Result<(), Refused> {
+async fn go_on(reading: &mut Reading, waited: &mut Duration) -> Result<(), Refused> {
     loop {
-        let begun = Instant::now();
-        let done = reading.go_on();
-        *spent += begun.elapsed();
-        if done.map_err(Refused::Content)? {
+        if reading.go_on().map_err(Refused::Content)? {
             return Ok(());
         }
+        let _wait = Wait::new(waited);
         #[expect(
             clippy::disallowed_methods,
             reason = "each turn does a part of a bounded work; others have theirs in between"

@@ -31,7 +31,7 @@ pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
-use crate::context::{Contexts, wire};
+use crate::context::{Contexts, Turn, wire};
 use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Extras, Incoming, RequestBody, ResponseBody, Unreadable};
@@ -50,7 +50,7 @@ use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lines a second and thread about failed requests.
 const LOG_LINES_PER_SECOND: u32 = 20;
@@ -309,10 +309,10 @@ impl Api {
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
         let waiting = Waiting::new(&self.metrics);
-        let (begun, mut spent) = (Instant::now(), Duration::ZERO);
-        let admitted = self.admit(&session, route, &announced, &mut body, &mut spent);
+        let mut waited = Duration::ZERO;
+        let admitted = self.admit(&session, route, &announced, &mut body, &mut waited);
         let admitted = stream.run(admitted).await;
-        id.wait(begun.elapsed().saturating_sub(spent));
+        id.wait(waited);
         if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
             waiting.over();
         }
@@ -321,6 +321,8 @@ impl Api {
             turn,
             pieces,
             held,
+            begun,
+            waited,
         } = match admitted {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(refused)) => {
@@ -345,6 +347,10 @@ impl Api {
         }
         if let Err(error) = self.reserve(&session, &mut settlement, &counted) {
             return (Err(error), count);
+        }
+        if turn.as_ref().is_some_and(Turn::is_hit) {
+            let took = begun.elapsed().saturating_sub(waited);
+            self.metrics.context_path.observe(took);
         }
         let (body, upload) = RequestBody::whole(pieces, held);
         let request = Request::from_parts(head, body);

@@ -172,6 +172,11 @@ impl Chain {
         &self.opening
     }
 
+    /// [The same](Self::last_user_opening), to be kept.
+    pub(super) fn into_last_user_opening(self) -> Box<[u8]> {
+        self.opening
+    }
+
     /// After the last message.
     #[must_use]
     pub fn whole(&self) -> Option<&Boundary> {

@@ -139,14 +139,7 @@ impl Contexts {
             Some((*boundary, entry))
         });
         self.metrics.context_look_up.observe(now.elapsed());
-        self.metrics.contexts.one(match &found {
-            Some((boundary, _)) if boundary.messages > chain.system_messages() => {
-                ContextOutcome::Hit
-            }
-            Some(_) => ContextOutcome::Beginning,
-            None => ContextOutcome::Miss,
-        });
-        Some(Turn {
+        let turn = Turn {
             contexts: Arc::clone(self),
             owner,
             found,
@@ -154,10 +147,16 @@ impl Contexts {
             system_messages: chain.system_messages(),
             is_long: chain.is_long(),
             head: chain.head().fingerprint,
-            message: chain.last_user_opening().into(),
+            message: chain.into_last_user_opening(),
             expected: Cell::new(None),
             sent: Cell::new(None),
-        })
+        };
+        self.metrics.contexts.one(match &turn.found {
+            Some(_) if turn.is_hit() => ContextOutcome::Hit,
+            Some(_) => ContextOutcome::Beginning,
+            None => ContextOutcome::Miss,
+        });
+        Some(turn)
     }
 
     /// So many tokens of a prompt are not counted again.
@@ -200,6 +199,12 @@ impl Contexts {
 }
 
 impl Turn {
+    /// Whether it goes on with a conversation that is known.
+    #[must_use]
+    pub fn is_hit(&self) -> bool {
+        (self.found.as_ref()).is_some_and(|(boundary, _)| boundary.messages > self.system_messages)
+    }
+
     /// Where the conversation is, and how many of its tokens are there.
     #[must_use]
     pub fn affinity(&self) -> Option<(UpstreamId, u32)> {

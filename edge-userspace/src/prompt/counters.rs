@@ -116,14 +116,14 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// A number for the rule by which a model's requests are counted, and for what it says.
-    pub(super) fn number(&self, model: &[u8]) -> u64 {
-        let rule = self.models.number_of(model) as u64;
-        self.models.generation() << 16 | rule
+    /// A number for a rule of [`Models`], and for what it says.
+    pub(super) fn number(&self, rule: usize) -> u64 {
+        self.models.generation() << 16 | rule as u64
     }
 
-    pub(super) fn method(&self, model: &[u8]) -> Method {
-        match &self.models.rule(self.models.number_of(model)).tokenizer {
+    /// The way of a model and its rule.
+    pub(super) fn method(&self, rule: usize, model: &[u8]) -> Method {
+        match &self.models.rule(rule).tokenizer {
             Tokenizer::Vocabulary(vocabulary) => Method::Exact(self.counters.of(vocabulary)),
             Tokenizer::Estimate(like) => Method::Estimate {
                 // The configuration takes no other names.

@@ -264,14 +264,15 @@ impl Reading {
     #[must_use]
     pub fn counted(&mut self) -> (Counted, Vec<Bytes>) {
         let done = self.done.take();
-        let rule = self.rule();
+        let number = self.walk.rule();
+        let model: Box<[u8]> = self.walk.model.take().unwrap_or_default().into();
+        let rule = self.rules.models.rule(number);
         let (count, texts) = done.unwrap_or_else(|| {
             let texts = self.walk.tally.texts();
             (self.count(rule, &texts), texts)
         });
         let framing = rule.framing;
         let seen = self.walk.seen;
-        let model: Box<[u8]> = self.walk.model.clone().unwrap_or_default().into();
         let is_learnt = matches!(rule.tokenizer, Tokenizer::Estimate(_));
         // Of a picture it is not known what it counted, so nothing is learnt beside one.
         let learn = (is_learnt && seen.pictures[2] == 0 && !model.is_empty()).then(|| {
@@ -282,7 +283,7 @@ impl Reading {
                 count.parts.framing,
             )
         });
-        let output = Output::new(self.rules.method(&model));
+        let output = Output::new(self.rules.method(number, &model));
         let counted = Counted {
             count,
             output,
@@ -443,8 +444,7 @@ impl Reading {
     }
 
     fn rule(&self) -> &Model {
-        let models = &self.rules.models;
-        models.rule(models.number_of(self.walk.model.as_deref().unwrap_or_default()))
+        self.rules.models.rule(self.walk.rule())
     }
 
     fn framing(&self, rule: &Model) -> u64 {

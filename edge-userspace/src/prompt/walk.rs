@@ -58,6 +58,8 @@ pub(super) struct Walk {
     rules: Rc<Rules>,
     /// Set from the start when the request is read a second time.
     pub(super) model: Option<Vec<u8>>,
+    /// The number of its rule.
+    rule: Option<usize>,
     model_bytes: Short<MAX_MODEL_BYTES>,
     pub(super) seen: Seen,
     /// What the request asks for.
@@ -143,7 +145,9 @@ impl Walk {
         unknown: Method,
         rules: Rc<Rules>,
     ) -> Self {
-        let method = model.as_deref().map_or(unknown, |name| rules.method(name));
+        let rule = model.as_deref().map(|name| rules.models.number_of(name));
+        let method =
+            (model.as_deref().zip(rule)).map_or(unknown, |(name, rule)| rules.method(rule, name));
         Self {
             shape,
             places: Vec::with_capacity(16),
@@ -153,6 +157,7 @@ impl Walk {
             tally: Tally::new(method),
             rules,
             model,
+            rule,
             model_bytes: Short::default(),
             seen: Seen::default(),
             asked: Asked::default(),
@@ -189,7 +194,7 @@ impl Walk {
         self.owned_seen = 0;
         self.reading = Reading::Key;
         self.tally.begin_again(Method::Later);
-        self.model = None;
+        (self.model, self.rule) = (None, None);
         self.model_bytes.erase();
         self.seen = Seen::default();
         self.asked = Asked::default();
@@ -423,14 +428,22 @@ impl Walk {
 
     fn end_model(&mut self) {
         let model = self.model_bytes.bytes().to_vec();
+        let rule = self.rules.models.number_of(&model);
         let nothing_yet = !self.tally.is_touched() && self.seen.pictures == [0; 3];
         if self.tally.is_bound() && nothing_yet {
-            let method = self.rules.method(&model);
+            let method = self.rules.method(rule, &model);
             if !(self.waits && method.is_exact()) {
                 self.tally.begin_again(method);
             }
         }
-        self.model = Some(model);
+        (self.model, self.rule) = (Some(model), Some(rule));
+    }
+
+    /// The number of the rule by which it is counted, as far as is known.
+    pub(super) fn rule(&self) -> usize {
+        let model = || self.model.as_deref().unwrap_or_default();
+        self.rule
+            .unwrap_or_else(|| self.rules.models.number_of(model()))
     }
 
     /// A text is over that may have to be found again.
@@ -479,6 +492,7 @@ impl Walk {
 }
 
 impl Visit for Walk {
+    #[inline]
     fn at(&mut self, offset: u64) {
         self.at = offset;
     }

@@ -68,6 +68,9 @@ pub struct Metrics {
     pub contexts: Counters<ContextOutcome>,
     /// Time that looking for the known beginning of one request took.
     pub context_look_up: Histogram,
+    /// Time that all of the edge's own work on a conversation that goes on took, up to where
+    /// its upstream is chosen.
+    pub context_path: Histogram,
     /// Tokens of prompts that need not be counted again.
     pub context_known_tokens: Counters<()>,
     /// Warm-ups by what they did.
@@ -141,8 +144,9 @@ impl Metrics {
             prompt_tokens: Counters::default(),
             prompt_refusals: Counters::default(),
             prompt_counting: Histogram::new(&[
-                0.000_001, 0.000_002, 0.000_005, 0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2,
-                0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
+                0.000_001, 0.000_002, 0.000_003, 0.000_004, 0.000_005, 0.000_007, 0.000_01,
+                0.000_015, 0.000_02, 0.000_03, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002,
+                0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
             ]),
             used_tokens: Counters::default(),
             quota_refusals: Counters::default(),
@@ -159,6 +163,11 @@ impl Metrics {
                 0.000_01,
                 0.000_1,
                 0.001,
+            ]),
+            context_path: Histogram::new(&[
+                0.000_001, 0.000_002, 0.000_003, 0.000_004, 0.000_005, 0.000_006, 0.000_008,
+                0.000_01, 0.000_012, 0.000_015, 0.000_02, 0.000_025, 0.000_03, 0.000_05, 0.000_1,
+                0.000_2, 0.000_5, 0.001, 0.01, 0.1,
             ]),
             context_known_tokens: Counters::default(),
             preheats: Counters::default(),
@@ -270,6 +279,11 @@ impl Metrics {
             "context_look_up_seconds",
             "Time that looking for the known beginning of one request took",
             self.context_look_up.clone(),
+        );
+        r.register(
+            "context_path_seconds",
+            "Time that a conversation that goes on took to be read, named, found, counted and let in",
+            self.context_path.clone(),
         );
         r.register(
             "context_known_tokens",

@@ -8,6 +8,18 @@ const BLOCKS: usize = 0x11_0000 / BLOCK;
 pub(crate) struct CodePoints(pub(crate) &'static [u8]);
 
 impl CodePoints {
+    /// The bytes of ASCII by themselves.
+    pub(crate) const fn ascii(bytes: &[u8]) -> [u8; BLOCK] {
+        let block = BLOCKS + bytes[0] as usize * BLOCK;
+        let mut ascii = [0; BLOCK];
+        let mut at = 0;
+        while at < BLOCK {
+            ascii[at] = bytes[block + at];
+            at += 1;
+        }
+        ascii
+    }
+
     /// The byte of a code point; of what is none, 0.
     pub(crate) fn get(&self, code_point: u32) -> u8 {
         let code_point = code_point as usize;

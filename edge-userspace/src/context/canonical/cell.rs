@@ -48,6 +48,13 @@ impl Cell {
         Self::inline(Kind::Short, text.len(), &bytes)
     }
 
+    /// [`Self::inline`] at run time.
+    fn of_short(kind: Kind, length: usize, bytes: &[u8; SHORT_BYTES]) -> Self {
+        let words = bytes.as_chunks::<8>().0;
+        let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+        Self([head(kind, length as u64), word(0), word(1), word(2)])
+    }
+
     const fn inline(kind: Kind, length: usize, bytes: &[u8; SHORT_BYTES]) -> Self {
         let mut words = [head(kind, length as u64), 0, 0, 0];
         let mut at = 0;
@@ -73,7 +80,7 @@ impl Cell {
             Some(start) => {
                 start.copy_from_slice(bytes);
                 // A length beyond any hashed one's tells them apart.
-                Self::inline(kind, bytes.len() | SPELLED_OUT, &short)
+                Self::of_short(kind, bytes.len() | SPELLED_OUT, &short)
             }
             None => Self::hashed(kind, bytes.len() as u64, digest(key, bytes)),
         }
@@ -194,7 +201,7 @@ impl Text {
     pub(super) fn end(&mut self) -> (Cell, bool) {
         let cell = match self.hasher.take() {
             Some(hasher) => Cell::hashed(Kind::Text, self.length, hasher.finalize128()),
-            None => Cell::inline(Kind::Short, self.length as usize, &self.short),
+            None => Cell::of_short(Kind::Short, self.length as usize, &self.short),
         };
         (cell, self.is_key)
     }

@@ -29,7 +29,7 @@ use super::{Fingerprint, Tenant};
 use crate::telemetry::{Counters, HintOutcome};
 use accuracy::Accuracies;
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hasher as _};
 use table::{Place, Table};
 
 /// What is known of openings. Shared by all threads.
@@ -44,6 +44,7 @@ pub struct Hints {
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     tenant: Tenant,
+    tenant_hash: u64,
     places: [Place; shape::LEVELS],
     predicted: Option<Text>,
     is_told: bool,
@@ -80,8 +81,12 @@ impl Hints {
     #[must_use]
     pub fn ask(&self, tenant: Tenant, head: Fingerprint, message: &[u8], wants: bool) -> Question {
         let tenant_hash = self.hasher.hash_one(tenant.0);
-        let places = shape::levels(message).map(|part| {
-            let key = self.hasher.hash_one((head.words(), part));
+        // The head is a keyed digest already.
+        let [head, _] = head.words();
+        let places = shape::levels(message).map(|(level, part)| {
+            let mut hasher = self.hasher.build_hasher();
+            hasher.write(part);
+            let key = hasher.finish() ^ head.rotate_left(8 * u32::from(level));
             self.table.place(key, tenant_hash)
         });
         let predicted = (places.iter())
@@ -108,6 +113,7 @@ impl Hints {
         };
         Question {
             tenant,
+            tenant_hash,
             places,
             predicted,
             is_told,
@@ -127,8 +133,7 @@ impl Hints {
     pub fn learn(&self, question: &Question, opening: &[u8]) {
         if let Some(predicted) = &question.predicted {
             let is_right = opening.starts_with(predicted.as_bytes());
-            let tenant = self.hasher.hash_one(question.tenant.0);
-            self.accuracies.note(tenant, is_right);
+            self.accuracies.note(question.tenant_hash, is_right);
             self.outcomes.one(match (question.is_told, is_right) {
                 (true, true) => HintOutcome::Right,
                 (true, false) => HintOutcome::Wrong,

@@ -10,6 +10,8 @@ const GATHER_BYTES: usize = 4096;
 const LONG_BYTES: usize = 512;
 /// Plain pieces of up to so many words are looked at word by word.
 const SHORT_WORDS: usize = 8;
+/// A plain piece that ends within so many words is found to end by looking at them.
+const NEAR_WORDS: usize = 4;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Follows one string at a time.
@@ -65,6 +67,17 @@ impl Strings {
             match self.stage {
                 Stage::Plain => {
                     let rest = &chunk[at..];
+                    if let Some(length) = near_end(rest)
+                        && self.gathered.is_empty()
+                        && rest[length] == b'"'
+                    {
+                        self.bytes += length;
+                        if length > 0 {
+                            visit.string(&rest[..length]);
+                        }
+                        self.check_length(at + length)?;
+                        return Ok((at + length + 1, true));
+                    }
                     let stop = memchr2(b'"', b'\\', rest);
                     let plain = &rest[..stop.unwrap_or(rest.len())];
                     if has_control(plain) {
@@ -320,6 +333,21 @@ fn plain_bytes(word: u64) -> usize {
     let quote = below(word ^ (ONES * u64::from(b'"')), 1);
     let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
     ((quote | backslash | below(word, 0x20)).trailing_zeros() / 8) as usize
+}
+
+/// Where the first quote, backslash or control character is, when it is one of the next few.
+#[inline]
+fn near_end(rest: &[u8]) -> Option<usize> {
+    let (words, _) = rest.as_chunks::<8>();
+    let mut length = 0;
+    for word in words.iter().take(NEAR_WORDS) {
+        let plain = plain_bytes(u64::from_le_bytes(*word));
+        length += plain;
+        if plain < 8 {
+            return Some(length);
+        }
+    }
+    None
 }
 
 /// Without an early exit the compiler makes vector instructions of it.

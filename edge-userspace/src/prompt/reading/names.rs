@@ -48,8 +48,12 @@ impl Reading {
     #[must_use]
     pub fn chain(&self, secret: &Secret, owner: Owner) -> Option<Chain> {
         let canonical = self.canonical.as_ref().filter(|_| self.is_chained)?;
-        let model = self.walk.model.as_deref().unwrap_or_default();
-        Chain::of(canonical, secret, owner, self.rules.number(model))
+        Chain::of(
+            canonical,
+            secret,
+            owner,
+            self.rules.number(self.walk.rule()),
+        )
     }
 
     /// The fingerprint of a body that is whole, once, if it was asked for.

@@ -28,7 +28,9 @@ impl Reading {
         if self.encoding != Encoding::Identity || self.walk.spans.all().is_none() {
             return false;
         }
-        let method = self.rules.method(self.walk.model.get_or_insert_default());
+        let rule = self.walk.rule();
+        let model = self.walk.model.get_or_insert_default();
+        let method = self.rules.method(rule, model);
         self.walk.tally.begin_again(method);
         self.walk.marks.begin_again();
         self.replay = Some(Replay::default());

@@ -19,7 +19,10 @@ pub const UPPER: u8 = 8;
 /// [`UPPER`] and `LOWER` without [`LETTER`].
 pub const LOWER: u8 = 16;
 
-static TABLE: CodePoints = CodePoints(include_bytes!(concat!(env!("OUT_DIR"), "/classes.bin")));
+const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.bin"));
+static TABLE: CodePoints = CodePoints(BYTES);
+/// What most text is needs one look.
+static ASCII: [u8; 128] = CodePoints::ascii(BYTES);
 
 /// The bits of a code point; of what is none, no bit.
 #[must_use]
@@ -29,8 +32,12 @@ pub fn of(code_point: u32) -> u8 {
 
 /// The bits and the length in bytes of the character at `at`, which must be inside of `bytes`.
 /// A maximal invalid part (Unicode 16, 3.9, table 3-8) counts as one U+FFFD.
+#[inline]
 #[must_use]
 pub fn at(bytes: &[u8], at: usize) -> (u8, usize) {
+    if let Some(bits) = ASCII.get(usize::from(bytes[at])) {
+        return (*bits, 1);
+    }
     let (code_point, length) = decode(&bytes[at..]);
     (of(code_point), length)
 }
@@ -75,6 +82,9 @@ mod tests {
         for &(start, bits) in RUNS {
             for code_point in start..ends.next().unwrap_or(0x11_0000) {
                 assert_eq!(of(code_point), bits, "U+{code_point:04X}");
+                if let Ok(ascii @ ..=0x7f) = u8::try_from(code_point) {
+                    assert_eq!(at(&[b' ', ascii], 1), (bits, 1), "{code_point:#x}");
+                }
             }
         }
         assert_eq!(of(0x11_0000), 0);
