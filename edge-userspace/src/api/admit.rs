@@ -20,7 +20,6 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -148,10 +147,10 @@ impl Api {
     }
 
     fn reading(&self, session: &Session, route: Route, shape: Shape) -> Box<Reading> {
-        let models = self.prompts.models();
-        if !Arc::ptr_eq(&models, &self.models_before.borrow()) {
+        let mut models = self.models_before.borrow_mut();
+        if !self.prompts.are_models(&models) {
+            *models = self.prompts.models();
             self.counters.keep(&models);
-            *self.models_before.borrow_mut() = Arc::clone(&models);
         }
         // Whoever asks how long a prompt is may ask of one that is too long.
         let limits = match route {
@@ -170,8 +169,11 @@ impl Api {
     ) -> Result<(), Refused> {
         let mut left_bytes = self.settings.max_body_bytes;
         // Given back when the body has been read.
-        let mut decoding = Decoding::new(&self.prompts);
-        decoding.grow(reading)?;
+        let mut decoding = None;
+        if reading.decoder_bytes() > 0 {
+            let begun = decoding.insert(Decoding::new(&self.prompts));
+            begun.grow(reading)?;
+        }
         let mut names_bytes = 0;
         loop {
             let frame = soon(body.frame(), CLIENT_SILENCE, waited).await;
@@ -190,7 +192,9 @@ impl Api {
             if !reading.push(piece).map_err(Refused::Content)? {
                 go_on(reading, waited).await?;
             }
-            decoding.grow(reading)?;
+            if let Some(decoding) = &mut decoding {
+                decoding.grow(reading)?;
+            }
             // Many small messages take more than their bytes.
             let grown = reading.names_bytes().saturating_sub(names_bytes);
             if grown > NAMES_BYTES {

@@ -147,9 +147,8 @@ impl Reading {
         })
     }
 
-    /// Another body, with what was made for the last one.
+    /// Another body, with what was made for the last one, of which nothing has stayed.
     pub(super) fn begin(&mut self, rules: Rc<Rules>, shape: Shape, limits: Limits) {
-        self.clear();
         self.shape = shape;
         self.limits = limits;
         self.walk
@@ -166,10 +165,7 @@ impl Reading {
         self.left = TURN_BYTES;
         self.reader = Reader::new();
         self.walk.clear();
-        if let Some(mut canonical) = self.canonical.take() {
-            canonical.erase();
-            self.spare = Some(canonical);
-        }
+        self.erase_names();
         self.is_chained = false;
         self.repeats = false;
         self.known = None;
@@ -201,8 +197,14 @@ impl Reading {
     /// # Errors
     /// When the request is refused already.
     pub fn push(&mut self, piece: Bytes) -> Result<bool, Refusal> {
-        self.unread = piece.clone();
-        self.held.push(piece);
+        if self.decoder.is_none() && piece.len() <= self.left {
+            self.read_decoded(&piece)?;
+            self.left -= piece.len();
+            self.held.push(piece);
+        } else {
+            self.unread = piece.clone();
+            self.held.push(piece);
+        }
         self.advance()
     }
 

@@ -44,6 +44,12 @@ impl Prompts {
         self.models.load_full()
     }
 
+    /// Whether these are they.
+    #[must_use]
+    pub fn are_models(&self, models: &Arc<Models>) -> bool {
+        Arc::ptr_eq(&self.models.load(), models)
+    }
+
     /// The limits of a request, given its key's.
     #[must_use]
     pub fn limits(&self, key: Option<u64>) -> Limits {

@@ -1,5 +1,6 @@
 //! Whole requests, read in pieces: what counts of them.
 
+mod again;
 mod limits;
 mod pictures;
 mod pieces;

@@ -179,11 +179,11 @@ impl Walk {
         }
     }
 
-    /// Goes to the beginning of another body; the model is not known.
+    /// Goes to the beginning of another body, nothing of the last one being there; the model is
+    /// not known.
     pub(super) fn begin_body(&mut self, shape: Shape, unknown: Method, rules: Rc<Rules>) {
         self.shape = shape;
         self.rules = rules;
-        self.clear();
         self.tally.begin_again(unknown);
     }
 

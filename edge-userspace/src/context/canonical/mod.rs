@@ -99,9 +99,9 @@ impl Canonical {
         }
     }
 
-    /// At another request's beginning, with the memory that it has.
+    /// At another request's beginning, with the memory that it has; it has been
+    /// [erased](Self::erase).
     pub(crate) fn start_over(&mut self, shape: Shape, secret: &Secret) {
-        self.erase();
         self.shape = shape;
         self.tree.begin(secret.texts());
     }

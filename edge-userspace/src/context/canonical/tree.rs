@@ -109,9 +109,8 @@ impl<P: Copy> Tree<P> {
         }
     }
 
-    /// Another one, of another key.
+    /// Another one, of another key, nothing being open.
     pub(super) fn begin(&mut self, key: Key) {
-        self.clear();
         self.key = key;
     }
 

@@ -82,10 +82,7 @@ impl Candidate {
 
     /// Notes how one more answer began.
     pub(super) fn note(&mut self, opening: &[u8]) {
-        let common = (self.text.as_bytes().iter())
-            .zip(opening)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let common = common(self.text.as_bytes(), opening);
         if self.seen == MOST_SEEN {
             self.seen /= 2;
             self.agreed.iter_mut().for_each(|agreed| *agreed /= 2);
@@ -122,6 +119,22 @@ impl Candidate {
     }
 }
 
+/// How many bytes two texts begin with alike.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    let (words, _) = one.as_chunks::<8>();
+    let (others, _) = other.as_chunks::<8>();
+    let mut alike = 0;
+    for (word, other) in words.iter().zip(others) {
+        let differ = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return alike + differ.trailing_zeros() as usize / 8;
+        }
+        alike += 8;
+    }
+    let rest = one[alike..].iter().zip(&other[alike..]);
+    alike + rest.take_while(|(one, other)| one == other).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +151,22 @@ mod tests {
         predicted
             .flatten()
             .map(|text| text.as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_two_begin_with_alike_is_counted_by_the_byte() {
+        let text: Vec<u8> = (0..40).collect();
+        for length in 0..=text.len() {
+            for other in 0..=text.len() {
+                assert_eq!(common(&text[..length], &text[..other]), length.min(other));
+            }
+            let mut other = text.clone();
+            for at in 0..length {
+                other[at] ^= 0x80;
+                assert_eq!(common(&text[..length], &other), at);
+                other[at] ^= 0x80;
+            }
+        }
     }
 
     #[test]

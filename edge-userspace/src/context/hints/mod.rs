@@ -86,8 +86,8 @@ impl Hints {
         let places = shape::levels(message).map(|(level, part)| {
             let mut hasher = self.hasher.build_hasher();
             hasher.write(part);
-            let key = hasher.finish() ^ head.rotate_left(8 * u32::from(level));
-            self.table.place(key, tenant_hash)
+            let key = hasher.finish() ^ head ^ (u64::from(level) << 62);
+            self.table.place(mixed(key), tenant_hash)
         });
         let predicted = (places.iter())
             .find_map(|place| self.table.predict(tenant, *place))
@@ -148,6 +148,13 @@ impl Hints {
             self.table.learn(question.tenant, place, opening);
         }
     }
+}
+
+/// Each bit of a number in each bit of another (Steele, Lea, Flood: SplitMix64).
+fn mixed(mut word: u64) -> u64 {
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
 }
 
 #[cfg(test)]

@@ -32,8 +32,17 @@ impl Reading {
         self
     }
 
+    /// Nothing of them stays, but the memory.
+    pub(super) fn erase_names(&mut self) {
+        if let Some(mut canonical) = self.canonical.take() {
+            canonical.erase();
+            self.spare = Some(canonical);
+        }
+    }
+
     fn begin_canonical(&mut self, secret: &Secret) -> &mut Box<Canonical> {
-        let used = self.canonical.take().or_else(|| self.spare.take());
+        self.erase_names();
+        let used = self.spare.take();
         self.canonical.insert(match used {
             None => Box::new(Canonical::new(self.shape, secret)),
             Some(mut used) => {

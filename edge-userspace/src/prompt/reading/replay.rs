@@ -38,7 +38,7 @@ impl Reading {
     }
 
     /// Whether it has begun and nothing more.
-    pub(super) fn replay_begins(&self) -> bool {
+    pub(in crate::prompt) fn replay_begins(&self) -> bool {
         self.replay == Some(Replay::default())
     }
 
