@@ -32,6 +32,9 @@ pub(crate) const TARGET: SocketAddr =
 pub(crate) const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 8, 0, 1)), PORT);
 
+/// Of the attackers' end, where a stack answers for some of them.
+const STACK_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
+
 /// What the server has to itself.
 pub(crate) const SERVER_CPU: usize = 0;
 /// What everybody else has.
@@ -54,10 +57,13 @@ impl Net {
         let before = receivers();
         Namespace::new().enter();
         let (attackers, clients) = (Namespace::new(), Namespace::new());
-        let [server_mac, client_mac] = [SERVER_MAC, CLIENT_MAC].map(|mac| {
-            let digits = mac.map(|byte| format!("{byte:02x}"));
-            digits.join(":")
-        });
+        // What comes back to attackers without a stack is addressed to nobody that has one: the
+        // kernel throws it away as soon as they have seen it.
+        let [server_mac, client_mac, nobodys_mac] =
+            [SERVER_MAC, STACK_MAC, CLIENT_MAC].map(|mac| {
+                let digits = mac.map(|byte| format!("{byte:02x}"));
+                digits.join(":")
+            });
         wire(
             ATTACKED,
             ATTACKING,
@@ -77,8 +83,11 @@ impl Net {
         ip(&format!(
             "neigh replace 10.9.0.2 lladdr {client_mac} dev {ATTACKED} nud permanent"
         ));
+        ip(&format!(
+            "neigh replace 10.9.0.3 lladdr {nobodys_mac} dev {ATTACKED} nud permanent"
+        ));
         ip("route add 10.64.0.0/10 via 10.9.0.2");
-        ip("route add 10.128.0.0/9 via 10.9.0.2");
+        ip("route add 10.128.0.0/9 via 10.9.0.3");
         attackers.run(|| {
             ip(&format!("addr add 10.9.0.2/24 dev {ATTACKING}"));
             ip(&format!(
@@ -94,7 +103,12 @@ impl Net {
         };
         let drops = attach(DROPPED, Action::Drop)?;
         // Without one here what a driver-mode program sends back is thrown away.
-        let passes = attackers.run(|| attach(ATTACKING, Action::Pass))?;
+        let passes = attackers.run(|| {
+            let passes = attach(ATTACKING, Action::Pass)?;
+            // The program makes it receive by NAPI; attackers gain nothing by GRO.
+            let _ = system::switch_off(ATTACKING, Offload::GenericReceive);
+            Ok::<_, String>(passes)
+        })?;
         let ours = receive_by_threads(&before, &attackers, &clients)?;
         let server = [ATTACKED, HONEST, DROPPED];
         let (mut ours_on_server, mut others) = (Vec::new(), Vec::new());

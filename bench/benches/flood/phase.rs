@@ -109,6 +109,12 @@ impl Cell {
         self.attacked.honest.percentile_ms(99) / self.control.honest.percentile_ms(99)
     }
 
+    /// The same of requests over a connection that was there before.
+    pub(crate) fn kept_p99_ratio(&self) -> f64 {
+        let of = |phase: &Phase| phase.honest.kept_percentile_ms(99);
+        of(&self.attacked) / of(&self.control)
+    }
+
     /// Whether honest clients were turned away, or waited more than five times as long.
     pub(crate) fn has_suffered(&self) -> bool {
         !self.attacked.honest.errors.is_empty() || self.p99_ratio() > 5.0
@@ -139,19 +145,21 @@ impl Cell {
         format!(
             "{:16} {:6}/s {:12} {:6} of {:6} connected, {machine:6.1} us of the machine, {server:6.1} of the server \
              (XDP {program:.0} ns), idle {:2.0} %, honest {} of {}, p50 {:.2} ms p99 {:.2} ms, \
-             control {:.2} {:.2}, {} + {} sockets, back {} {} {} {} {error}",
+             control {:.2} {:.2}, kept p99 {:.2} control {:.2}, {} + {} sockets, back {} {} {} {} {error}",
             self.attack.name(),
             self.rate,
             self.target.name(),
             done.connected,
             done.opened,
             cost.idle_share * 100.0,
-            honest.times.len(),
+            honest.times.len() + honest.kept.len(),
             honest.asked(),
             honest.percentile_ms(50),
             honest.percentile_ms(99),
             self.control.honest.percentile_ms(50),
             self.control.honest.percentile_ms(99),
+            honest.kept_percentile_ms(99),
+            self.control.honest.kept_percentile_ms(99),
             sockets.0,
             sockets.1,
             done.answers,

@@ -14,7 +14,7 @@ pub(crate) fn write(attacks: &[Attack], cells: &[Cell]) {
     let path = bench::record("flood.csv");
     let head = "attack,server,rate_per_s,phase,opened,connected,frames,answers,ends,resets,lasted_ms,\
                 machine_ms,idle_share,stolen_ms,server_ms,receiving_ms,xdp_ms,xdp_runs,\
-                honest_asked,honest_errors,honest_p50_ms,honest_p99_ms,sockets,requests,\
+                honest_asked,honest_errors,honest_p50_ms,honest_p99_ms,kept_p99_ms,sockets,requests,\
                 resident_kb,slab_kb";
     let lines = cells.iter().flat_map(|cell| {
         [("control", &cell.control), ("attack", &cell.attacked)].map(|(name, phase)| {
@@ -79,7 +79,7 @@ fn fields(phase: &Phase) -> String {
     let numbers = numbers.map(|number| number.to_string()).join(",");
     let ms = |time: std::time::Duration| format!("{:.1}", time.as_secs_f64() * 1000.0);
     format!(
-        "{numbers},{},{},{:.3},{},{},{},{},{},{},{},{:.3},{:.3},{},{},{},{}",
+        "{numbers},{},{},{:.3},{},{},{},{},{},{},{},{:.3},{:.3},{:.3},{},{},{},{}",
         ms(cost.lasted),
         ms(cost.machine),
         cost.idle_share,
@@ -92,6 +92,7 @@ fn fields(phase: &Phase) -> String {
         honest.errors.len(),
         honest.percentile_ms(50),
         honest.percentile_ms(99),
+        honest.kept_percentile_ms(99),
         sockets.0,
         sockets.1,
         resident_bytes / 1024,

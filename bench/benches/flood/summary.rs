@@ -67,6 +67,8 @@ pub(crate) fn print(attacks: &[Attack], cells: &[Cell]) {
             );
             let ratio = format!("legit_p99_ratio.{name}");
             figure_exact(&figure_name(&ratio), cell.p99_ratio(), "times");
+            let ratio = format!("legit_kept_p99_ratio.{name}");
+            figure_exact(&figure_name(&ratio), cell.kept_p99_ratio(), "times");
         }
     }
 }

@@ -10,8 +10,8 @@ pub(crate) fn render(attacks: &[Attack], cells: &[Cell], versions: &str) -> Stri
     let mut text = format!(
         "{}.\n\nCPU of one attack connection in microseconds, by the whole machine and by the \
          server, the control taken off, at the highest rate (in brackets) at which the server had \
-         room; then, at each rate, p50 and p99 of honest clients over the control's, milliseconds, \
-         and how many were turned away; connections and requests for one that were held in the end \
+         room; then, at each rate, p50 and p99 of honest clients with a connection each, and \
+         p99 of requests over one that was there before, in milliseconds, each beside the control's, and how many were turned away; connections and requests for one that were held in the end \
          of the highest.\n",
         bench::page::machine()
     );
@@ -29,9 +29,9 @@ pub(crate) fn render(attacks: &[Attack], cells: &[Cell], versions: &str) -> Stri
         }
         let _ = write!(text, "\n| `{}` | machine | server (at) |", attack.name());
         for rate in &rates {
-            let _ = write!(text, " {rate}/s: p50 | p99 | turned away |");
+            let _ = write!(text, " {rate}/s: p50 | p99 | kept p99 | turned away |");
         }
-        let columns = 4 + 3 * rates.len();
+        let columns = 4 + 4 * rates.len();
         let _ = writeln!(text, " held |\n|{}", "---|".repeat(columns));
         for name in names {
             let own: Vec<_> = (cells.iter().copied())
@@ -63,16 +63,18 @@ fn row(text: &mut String, name: &str, own: &[&Cell], rates: &[u64]) {
                 let (honest, control) = (&cell.attacked.honest, &cell.control.honest);
                 let _ = write!(
                     text,
-                    " {:.1} / {:.1} | {:.1} / {:.1} | {} of {} |",
+                    " {:.1} / {:.1} | {:.1} / {:.1} | {:.1} / {:.1} | {} of {} |",
                     honest.percentile_ms(50),
                     control.percentile_ms(50),
                     honest.percentile_ms(99),
                     control.percentile_ms(99),
+                    honest.kept_percentile_ms(99),
+                    control.kept_percentile_ms(99),
                     honest.errors.len(),
                     honest.asked(),
                 );
             }
-            None => *text += " | | |",
+            None => *text += " | | | |",
         }
     }
     let held = own.iter().max_by_key(|cell| cell.rate);
