@@ -113,9 +113,9 @@ impl Api {
         }
     }
 
-    /// Looks after idle upstream connections; to be run beside the rest.
+    /// Looks after upstream connections; to be run beside the rest.
     pub fn upkeep(&self) -> impl Future<Output = ()> + use<> {
-        self.sender.reap()
+        self.sender.upkeep()
     }
 
     /// Answers one request of a connection. Dropping the future, or the response's body

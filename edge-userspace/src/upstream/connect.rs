@@ -123,6 +123,11 @@ impl Socket {
         Self(Rc::new(RefCell::new(tcp)))
     }
 
+    /// Writes what the kernel takes at once.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow().try_write(bytes)
+    }
+
     /// Has acknowledgements held back from now on (tcp(7), `TCP_QUICKACK`); whether that could
     /// be had.
     pub(super) fn hold_acks(&self) -> bool {

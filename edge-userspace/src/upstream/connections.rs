@@ -1,6 +1,7 @@
 //! The connections of one thread to one upstream, and one request over one of them.
 
 use super::addresses::Addresses;
+use super::burst::Burst;
 use super::connect;
 use super::exchange::Exchange;
 use super::picked::Picked;
@@ -24,6 +25,7 @@ pub(super) struct Connections<B: Sendable> {
     upstreams: Arc<Upstreams>,
     id: UpstreamId,
     pool: Rc<Pool<B>>,
+    burst: Rc<Burst>,
     places: Rc<Places>,
     addresses: Addresses,
     metrics: Arc<Metrics>,
@@ -51,13 +53,19 @@ impl<B> Failed<B> {
 
 impl<B: Sendable> Connections<B> {
     /// No connection is made yet.
-    pub(super) fn new(upstreams: Arc<Upstreams>, id: UpstreamId, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(
+        upstreams: Arc<Upstreams>,
+        id: UpstreamId,
+        burst: Rc<Burst>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let target = upstreams.target(id);
         let pool = Pool::new(target.max_idle, target.keep_idle, Arc::clone(&metrics));
         Self {
             places: Places::new(target.max_connections),
             addresses: Addresses::default(),
             pool: Rc::new(pool),
+            burst,
             metrics,
             is_opening: Cell::new(false),
             upstreams,
@@ -195,7 +203,7 @@ impl<B: Sendable> Connections<B> {
         match connected {
             Ok((io, socket)) => {
                 counters.one(UpstreamConnection::Opened);
-                Ok(Exchange::new(io, socket, place))
+                Ok(Exchange::new(io, socket, place, &self.burst))
             }
             Err(error) => {
                 counters.one(UpstreamConnection::Failed);

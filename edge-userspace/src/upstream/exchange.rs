@@ -5,6 +5,7 @@
 //! and a chunk costs no switch between tasks.
 
 use super::acks::Holding;
+use super::burst::{Burst, Slot};
 use super::connect::{Io, Socket};
 use super::picked::Picked;
 use super::places::Place;
@@ -28,6 +29,9 @@ struct Live<B> {
     socket: Socket,
     method: Method,
     sending: Sending<B>,
+    way: Way,
+    burst: Rc<Burst>,
+    slot: Rc<Slot>,
     /// The request could not be written to its end. What comes all the same is heard.
     unwritten: Option<Broken>,
     receiving: Receiving,
@@ -36,9 +40,23 @@ struct Live<B> {
     _place: Place,
 }
 
+/// How the request is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// That is to be seen.
+    Unknown,
+    /// Together with others.
+    PutAside,
+    /// By itself.
+    Alone,
+}
+
 impl<B: Sendable> Exchange<B> {
-    pub(super) fn new(io: Io, socket: Socket, place: Place) -> Self {
+    pub(super) fn new(io: Io, socket: Socket, place: Place, burst: &Rc<Burst>) -> Self {
         Self(Box::new(Live {
+            way: Way::Unknown,
+            burst: Rc::clone(burst),
+            slot: Slot::new(socket.clone()),
             io,
             socket,
             method: Method::GET,
@@ -57,6 +75,10 @@ impl<B: Sendable> Exchange<B> {
     ) -> impl Future<Output = Result<Response<()>, Broken>> {
         self.0.method = request.method().clone();
         self.0.sending.begin(request);
+        self.0.way = match self.0.io {
+            Io::Plain(_) => Way::Unknown,
+            Io::Tls(_) => Way::Alone,
+        };
         let live = &mut *self.0;
         std::future::poll_fn(|cx| live.poll_head(cx))
     }
@@ -88,15 +110,41 @@ impl<B: Sendable> Live<B> {
         if self.sending.is_done() || self.unwritten.is_some() {
             return Ok(());
         }
+        if self.way == Way::Unknown {
+            self.way = Way::Alone;
+            if let Some(whole) = self.sending.take_whole(cx)? {
+                match self.burst.put(&self.slot, whole, cx) {
+                    Ok(()) => self.way = Way::PutAside,
+                    Err(whole) => self.sending.tried(whole, 0),
+                }
+            }
+        }
+        if self.way == Way::PutAside {
+            let Poll::Ready((bytes, tried)) = self.slot.poll(cx) else {
+                return Ok(());
+            };
+            self.way = Way::Alone;
+            match tried {
+                Ok(written) => self.sending.tried(bytes, written),
+                Err(error) => self.unwritten(Broken::Write(error)),
+            }
+            if self.sending.is_done() || self.unwritten.is_some() {
+                return Ok(());
+            }
+        }
         match self.sending.poll(&mut self.io, cx) {
             Poll::Ready(Err(broken @ Broken::Write(_))) => {
-                self.sending.stop();
-                self.unwritten = Some(broken);
+                self.unwritten(broken);
                 Ok(())
             }
             Poll::Ready(Err(broken)) => Err(broken),
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         }
+    }
+
+    fn unwritten(&mut self, broken: Broken) {
+        self.sending.stop();
+        self.unwritten = Some(broken);
     }
 
     /// Whether the connection can take another request.

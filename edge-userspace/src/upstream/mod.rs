@@ -10,6 +10,7 @@
 mod acks;
 mod addresses;
 mod broken;
+mod burst;
 pub mod choose;
 mod connect;
 mod connections;

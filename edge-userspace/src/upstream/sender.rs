@@ -1,6 +1,7 @@
 //! All upstreams as one thread sends to them.
 
 use super::UpstreamId;
+use super::burst::{self, Burst};
 use super::choose::Random;
 use super::connections::{Connections, Failed};
 use super::pool::Pool;
@@ -8,7 +9,7 @@ use super::{Answer, Error, Picked, Sendable, Upload, Upstreams};
 use crate::telemetry::Metrics;
 use http::{Request, Response};
 use std::hash::{BuildHasher as _, RandomState};
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub struct Sender<B: Sendable> {
     upstreams: Arc<Upstreams>,
     /// In the configuration's order.
     connections: Vec<Connections<B>>,
+    burst: Rc<Burst>,
     random: Random,
     reap_every: Duration,
 }
@@ -32,11 +34,16 @@ impl<B: Sendable> Sender<B> {
     pub fn new(upstreams: Arc<Upstreams>, metrics: &Arc<Metrics>) -> Self {
         let keep_idle = (upstreams.ids()).map(|id| upstreams.target(id).keep_idle);
         let keep_idle = keep_idle.min();
+        let burst = Rc::<Burst>::default();
         Self {
             connections: (upstreams.ids())
-                .map(|id| Connections::new(Arc::clone(&upstreams), id, Arc::clone(metrics)))
+                .map(|id| {
+                    let (upstreams, burst) = (Arc::clone(&upstreams), Rc::clone(&burst));
+                    Connections::new(upstreams, id, burst, Arc::clone(metrics))
+                })
                 .collect(),
             // A seed of its own for each thread.
+            burst,
             random: Random::new(RandomState::new().hash_one(0)),
             reap_every: (keep_idle.unwrap_or_default() / 4).clamp(REAP_AT_MOST_EVERY, REAP_EVERY),
             upstreams,
@@ -71,13 +78,24 @@ impl<B: Sendable> Sender<B> {
         }
     }
 
-    /// Drops idle connections that are too old or dead, again and again. To be run beside
-    /// the rest; ends after this has been dropped.
-    pub fn reap(&self) -> impl Future<Output = ()> + use<B> {
+    /// Writes small requests of several connections one right after the other, and drops idle
+    /// connections that are too old or dead, again and again. To be run beside the rest: without
+    /// it each request is written by itself. Ends after this has been dropped.
+    pub fn upkeep(&self) -> impl Future<Output = ()> + use<B> {
+        let write = burst::Writer::new(&self.burst);
+        let reap = self.reap();
+        async move {
+            tokio::select! {
+                biased;
+                () = write => {}
+                () = reap => {}
+            }
+        }
+    }
+
+    fn reap(&self) -> impl Future<Output = ()> + use<B> {
         let pools = self.connections.iter();
-        let pools: Vec<_> = pools
-            .map(|one| std::rc::Rc::downgrade(one.pool()))
-            .collect();
+        let pools: Vec<_> = pools.map(|one| Rc::downgrade(one.pool())).collect();
         let every = self.reap_every;
         async move {
             loop {

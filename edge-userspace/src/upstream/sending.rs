@@ -19,6 +19,8 @@ const COPIED_BYTES: usize = 4096;
 const SLICES: usize = 16;
 /// A buffer for heads that is larger is not kept for the next.
 const KEPT_BYTES: usize = 8 * 1024;
+/// A request of at most this size may be written together with others.
+const SMALL_BYTES: usize = 16 * 1024;
 
 /// One connection's. It is used for one request after the other.
 pub(super) struct Sending<B> {
@@ -92,6 +94,32 @@ impl<B: Sendable> Sending<B> {
         self.written = self.first.len();
     }
 
+    /// All of the request, if all of it is there, is small, and nothing of it was written; to be
+    /// given back by [`Sending::tried`].
+    pub(super) fn take_whole(&mut self, cx: &mut Context<'_>) -> Result<Option<Vec<u8>>, Broken> {
+        self.take_in(cx)?;
+        let is_whole = self.body.is_none() && self.pieces.is_empty() && self.written == 0;
+        let is_small = self.first.len() <= SMALL_BYTES;
+        Ok((is_whole && is_small).then(|| std::mem::take(&mut self.first)))
+    }
+
+    /// So much of what was taken has been written.
+    pub(super) fn tried(&mut self, bytes: Vec<u8>, written: usize) {
+        self.first = bytes;
+        self.written = 0;
+        self.advance(written);
+        if self.left_bytes() == 0 {
+            self.done();
+        }
+    }
+
+    fn done(&mut self) {
+        self.is_done = true;
+        if self.first.capacity() > KEPT_BYTES {
+            self.first = Vec::new();
+        }
+    }
+
     /// Writes what can be written.
     pub(super) fn poll(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while !self.is_done {
@@ -104,10 +132,7 @@ impl<B: Sendable> Sending<B> {
                     return Poll::Pending;
                 }
                 ready!(flushed);
-                self.is_done = true;
-                if self.first.capacity() > KEPT_BYTES {
-                    self.first = Vec::new();
-                }
+                self.done();
                 break;
             }
             match ready!(self.poll_write(io, cx)).map_err(Broken::Write)? {
