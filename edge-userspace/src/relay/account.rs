@@ -67,7 +67,7 @@ impl Account {
         };
         match &mut self.side {
             Some(side) => {
-                side.count();
+                side.settle();
                 settlement.end(end, side.observed());
                 let unread = side.unread_events();
                 self.metrics.unread_events.add((), unread);

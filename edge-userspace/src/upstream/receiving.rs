@@ -16,7 +16,7 @@ const MAX_HEAD_BYTES: usize = 128 * 1024;
 const MAX_HEADERS: usize = 100;
 /// What one read may take, bytes: at first, and where more keeps coming.
 const READ_BYTES: usize = 8 * 1024;
-const MOST_READ_BYTES: usize = 128 * 1024;
+const MOST_READ_BYTES: usize = 64 * 1024;
 /// With less room than this a read is not worth its call.
 const LEAST_READ_BYTES: usize = 2 * 1024;
 

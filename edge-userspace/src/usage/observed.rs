@@ -12,7 +12,8 @@ pub struct Observed {
     pub cache_written: Option<u64>,
     /// Tokens of the answer, as the upstream said last: cumulative, never summed.
     pub output: Option<u64>,
-    /// Tokens of the text, thinking and tool inputs that were relayed, counted here.
+    /// Tokens of the text, thinking and tool inputs that were relayed, counted here; of a whole
+    /// answer only where the upstream's own figures do not say all.
     pub relayed_output: u64,
     /// Whether that count is by the model's vocabulary; else it is an estimate.
     pub relayed_exact: bool,

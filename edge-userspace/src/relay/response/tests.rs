@@ -18,6 +18,7 @@ fn relayed<'a>(pieces: impl Iterator<Item = &'a [u8]>, tells_usage: bool) -> (Ve
         out.extend_from_slice(&bytes);
     }
     side.end();
+    side.count();
     if let Some(owed) = owed {
         out.extend_from_slice(&owed);
     }

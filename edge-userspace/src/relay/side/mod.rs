@@ -3,8 +3,8 @@
 //!
 //! Down: [`stream`] reads event streams, [`lines`] finds their events, [`event`] reads the JSON of
 //! each (or the one that a whole answer is), [`place`] and [`usage`] know the two APIs' tables,
-//! [`memo`] saves the reading of what all events have alike, and [`unread`] says what could not be
-//! read. Nothing of the answer is kept, and whatever it
+//! [`memo`] saves the reading of what all events have alike, [`waiting`] the counting of what need
+//! not be counted, and [`unread`] says what could not be read. But for that text nothing of the answer is kept, and whatever it
 //! says, none of it is changed or held up. Not here: the bytes' way ([`super::response`]),
 //! and what usage costs whom ([`crate::usage`]).
 
@@ -18,6 +18,7 @@ mod stream;
 mod tests;
 mod unread;
 mod usage;
+mod waiting;
 
 pub use opening::Opening;
 pub use stream::Ended;
@@ -31,6 +32,7 @@ use event::{Event, Hear, Reading, Said};
 use opening::Beginning;
 use stream::Events;
 use unread::Unread;
+use waiting::Waiting;
 
 /// The text is counted anew when so much more of it has come: half of what is booked at a time.
 const COUNT_EVERY_BYTES: u64 = 512;
@@ -62,6 +64,9 @@ pub struct Side {
 #[derive(Debug)]
 struct TextSide {
     output: Output,
+    /// Of a whole answer.
+    waiting: Waiting,
+    waits: bool,
     /// The block or choice whose text came last.
     index: Option<u64>,
     /// Not all of it was counted as it was written.
@@ -95,6 +100,7 @@ impl Side {
             BodyForm::Unsaid => (Form::Unsaid, Unread::of(UnreadAnswer::ContentType)),
             BodyForm::Encoded => (Form::Encoded, Unread::of(UnreadAnswer::Encoded)),
         };
+        let waits = matches!(form, Form::Whole);
         Self {
             observed: Observed {
                 relayed_exact: output.is_exact(),
@@ -103,6 +109,8 @@ impl Side {
             form,
             text: TextSide {
                 output,
+                waiting: Waiting::default(),
+                waits,
                 index: None,
                 is_approximate: false,
                 beginning: opening.map(Beginning::new),
@@ -162,7 +170,10 @@ impl Side {
         let mut form = std::mem::replace(&mut self.form, Form::Whole);
         if let (Form::Unsaid, Some(first)) = (&form, bytes.first()) {
             form = match first {
-                b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => Form::Whole,
+                b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => {
+                    self.text.waits = true;
+                    Form::Whole
+                }
                 _ => Form::Events(Box::default()),
             };
         }
@@ -179,7 +190,7 @@ impl Side {
         read
     }
 
-    /// The response came to its end.
+    /// The response came to its end. What it says of its text is known after [`Side::count`].
     pub fn end(&mut self) {
         self.flush();
         if let Form::Whole = self.form {
@@ -206,13 +217,31 @@ impl Side {
             beginning.end();
             beginning.tell();
         }
-        self.count();
+    }
+
+    /// To be called before [`Side::observed`] is used for the last time: counts the text, unless
+    /// the answer is whole and has said all of its usage, so that nobody asks for the count.
+    pub fn settle(&mut self) {
+        self.flush();
+        let Observed {
+            output,
+            is_finished,
+            ..
+        } = self.observed;
+        let says_all = is_finished && output.is_some() && self.observed.prompt().is_some();
+        let is_read = self.all_unread().bytes() == 0;
+        if matches!(self.form, Form::Whole) && says_all && is_read {
+            self.text.waiting = Waiting::default();
+        } else {
+            self.count();
+        }
     }
 
     /// Counts what has come of the text, the part of an event included whose end has not: to
     /// be called before [`Side::observed`] is used for the last time.
     pub fn count(&mut self) {
         self.flush();
+        self.text.waiting.count(&mut self.text.output);
         let unread = self.all_unread();
         self.observed.is_unread =
             self.unread_since_usage || (unread.bytes() > 0 && self.observed.output.is_none());
@@ -271,9 +300,27 @@ impl TextSide {
     }
 }
 
+impl TextSide {
+    fn push(&mut self, piece: &[u8]) {
+        if self.waits {
+            self.waiting.push(&mut self.output, piece);
+        } else {
+            self.output.push(piece);
+        }
+    }
+
+    fn end_block(&mut self) {
+        if self.waits {
+            self.waiting.end_block(&mut self.output);
+        } else {
+            self.output.end_block();
+        }
+    }
+}
+
 impl Hear for TextSide {
     fn begin_block(&mut self) {
-        self.output.end_block();
+        self.end_block();
         if let Some(beginning) = &mut self.beginning {
             beginning.end_block();
         }
@@ -282,14 +329,14 @@ impl Hear for TextSide {
     fn text(&mut self, said: Said, piece: &[u8]) {
         if said.index != self.index {
             if self.index.is_some() {
-                self.output.end_block();
+                self.end_block();
             }
             // Choices that alternate are counted piece by piece.
             self.is_approximate |= said.index < self.index;
             self.index = said.index;
         }
         self.is_approximate |= said.is_input;
-        self.output.push(piece);
+        self.push(piece);
         if said.is_shown
             && let Some(beginning) = &mut self.beginning
         {

@@ -15,6 +15,7 @@ fn read(body: &[u8], is_event_stream: bool, size: usize) -> (Observed, Vec<Ended
     let mut side = side(is_event_stream);
     let ended = feed(&mut side, body.chunks(size));
     side.end();
+    side.count();
     (*side.observed(), ended)
 }
 
@@ -70,6 +71,7 @@ fn prompt(body: &str, is_event_stream: bool) -> Option<u64> {
     let mut side = Side::new(form(is_event_stream), output_for_tests(), Some(learn), None);
     feed(&mut side, [body.as_bytes()].into_iter());
     side.end();
+    side.count();
     let seen = observed(body, is_event_stream).prompt();
     assert_eq!(side.observed().prompt(), seen);
     let learnt = calibration.learnt();
@@ -227,6 +229,7 @@ fn a_stream_that_began_has_a_last_event() {
         let mut side = side(true);
         feed(&mut side, [events(&data).as_bytes()].into_iter());
         side.end();
+        side.count();
         assert_eq!(side.lacks_last_event(), lacks, "{data:?}");
     }
 }

@@ -23,6 +23,7 @@ fn opening(body: &str, is_event_stream: bool, is_whole: bool) -> Option<String> 
         feed(&mut side, body.as_bytes().chunks(size));
         if is_whole {
             side.end();
+            side.count();
         }
         openings.push(told.take());
     }

@@ -71,6 +71,7 @@ fn ten_thousand_events_cut_at_every_byte_are_the_same() {
             let mut side = side(true);
             let cut = feed(&mut side, [first, second].into_iter());
             side.end();
+            side.count();
             assert_eq!((side.observed(), &cut), (&whole, &ended), "{end:?} at {at}");
         }
     }

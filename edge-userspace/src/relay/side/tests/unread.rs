@@ -9,6 +9,7 @@ fn seen(body: &[u8], form: BodyForm) -> (Observed, Option<(UnreadAnswer, u64)>) 
         let mut side = Side::new(form, output_for_tests(), None, None);
         feed(&mut side, body.chunks(size));
         side.end();
+        side.count();
         (*side.observed(), side.unread())
     });
     let first = all.next().unwrap();
@@ -69,6 +70,7 @@ fn of_a_whole_answer_what_is_behind_the_fault_counts_by_its_bytes() {
     let mut side = Side::new(BodyForm::Json, output_for_tests(), None, None);
     feed(&mut side, [&latin[..]].into_iter());
     side.end();
+    side.count();
     let (why, bytes) = side.unread().unwrap();
     assert_eq!(
         (why, bytes),
@@ -113,6 +115,7 @@ fn of_an_error_it_is_not_told() {
     let mut side = Side::new(BodyForm::Json, output_for_tests(), None, None).of_error();
     feed(&mut side, [&b"<html>"[..]].into_iter());
     side.end();
+    side.count();
     assert_eq!(side.unread(), None);
 }
 
@@ -147,6 +150,7 @@ fn an_event_that_cannot_be_read_counts_and_a_usage_after_it_is_the_last_word() {
     let mut side = Side::new(BodyForm::Events, output_for_tests(), None, None);
     feed(&mut side, stream.as_bytes().chunks(1 << 14));
     side.end();
+    side.count();
     let cut = (long.len() - MAX_EVENT_BYTES) as u64;
     assert_eq!(side.unread(), Some((UnreadAnswer::Length, cut)));
     assert!(side.observed().is_unread);
