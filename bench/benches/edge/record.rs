@@ -34,7 +34,7 @@ const VALUES: [&[&str]; 3] = [
     ],
 ];
 /// What a row of streams has beside.
-pub(crate) const OF_STREAMS: [&str; 7] = [
+pub(crate) const OF_STREAMS: [&str; 8] = [
     "first_p50_us",
     "first_p99_us",
     "transit_p50_us",
@@ -42,6 +42,7 @@ pub(crate) const OF_STREAMS: [&str; 7] = [
     "gap_p50_us",
     "gap_p99_us",
     "stalls",
+    "of_40_ms",
 ];
 
 impl Record {
@@ -70,6 +71,7 @@ impl Record {
             add("transit_p50_us", "transit_p99_us", times.transit);
             add("gap_p50_us", "gap_p99_us", times.gaps);
             values.insert("stalls", times.stalls as f64);
+            values.insert("of_40_ms", times.of_40_ms as f64);
         }
         if let Some(bytes) = of.idle_bytes {
             values.insert("idle_bytes", bytes);
@@ -123,14 +125,15 @@ impl Record {
             if value("first_p50_us").is_finite() {
                 let _ = write!(
                     line,
-                    "  first {:.0}, {:.0} us; transit {:.0}, {:.0} us; gap {:.0}, {:.0} us, {} stalls",
+                    "  first {:.0}, {:.0} us; transit {:.0}, {:.0} us; gap {:.0}, {:.0} us, {} stalls, {} of them of 40 ms",
                     value("first_p50_us"),
                     value("first_p99_us"),
                     value("transit_p50_us"),
                     value("transit_p99_us"),
                     value("gap_p50_us"),
                     value("gap_p99_us"),
-                    value("stalls")
+                    value("stalls"),
+                    value("of_40_ms")
                 );
             }
             if value("idle_bytes").is_finite() {
@@ -172,10 +175,28 @@ impl Record {
         if let Some(bytes) = of("idle_bytes") {
             bench::figure("edge.idle_connection_bytes", bytes, "bytes");
         }
-        if name == "sse64" {
+        if ["sse64", "sse1000"].contains(&name) {
             let of = |subject| self.median(name, subject, "first_p99_us");
             if let (Some((ours, _)), Some((direct, _))) = (of("edge"), of("direct")) {
-                bench::figure("edge.stream.added_first_event_p99_us", ours - direct, "us");
+                let figure = match name {
+                    "sse64" => "edge.stream.added_first_event_p99_us".to_owned(),
+                    _ => format!("edge.stream.added_first_event_p99_us.{name}"),
+                };
+                bench::figure(&figure, ours - direct, "us");
+            }
+        }
+        if let (Some(gap_p50), Some(gap_p99), Some(of_40_ms)) =
+            (of("gap_p50_us"), of("gap_p99_us"), of("of_40_ms"))
+        {
+            bench::figure(&format!("edge.stream.gap_p50_us.{name}"), gap_p50, "us");
+            bench::figure(&format!("edge.stream.gap_p99_us.{name}"), gap_p99, "us");
+            bench::figure(
+                &format!("edge.stream.gaps_of_40_ms.{name}"),
+                of_40_ms,
+                "gaps",
+            );
+            if of_40_ms > 0.0 {
+                println!("edge: gaps as a delayed acknowledgement makes them, or a busy machine");
             }
         }
         println!();

@@ -24,6 +24,9 @@ pub(crate) struct Times {
     pub(crate) gaps: Vec<f64>,
     /// Gaps that were 20 ms longer than asked for, or more.
     pub(crate) stalls: usize,
+    /// Gaps that were some 40 ms longer than asked for, as who waits for a delayed
+    /// acknowledgement makes them.
+    pub(crate) of_40_ms: usize,
 }
 
 impl Times {
@@ -76,6 +79,9 @@ pub(crate) async fn run(target: &Arc<Target>, streams: usize, interval_ms: u64) 
     }
     drop(connections);
     let stall = interval_ms as f64 * 1e3 + 20_000.0;
+    let late = |gap: &f64| gap - interval_ms as f64 * 1e3;
+    let of_40_ms = |gap: &&f64| (37_000.0..45_000.0).contains(&late(gap));
+    times.of_40_ms = times.gaps.iter().filter(of_40_ms).count();
     times.stalls = times.gaps.iter().filter(|gap| **gap >= stall).count();
     times
 }

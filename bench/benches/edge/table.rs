@@ -50,9 +50,10 @@ pub(crate) fn render(
             text,
             "\n`{workload}`, microseconds, p50 and p99: from the request to the first event, from \
              the upstream's write of an event to the client's read, between two events; and gaps of \
-             a round that were 20 ms longer than asked for, or more:\n\n\
-             | | first p50 | p99 | transit p50 | p99 | gap p50 | p99 | stalls |\n\
-             |---|---|---|---|---|---|---|---|"
+             a round that were 20 ms longer than asked for, or more, and those of them that were \
+             some 40 ms longer, as a delayed acknowledgement makes them:\n\n\
+             | | first p50 | p99 | transit p50 | p99 | gap p50 | p99 | stalls | of 40 ms |\n\
+             |---|---|---|---|---|---|---|---|---|"
         );
         for (subject, _) in subjects {
             let cells = OF_STREAMS.map(|name| of(workload, subject, name));

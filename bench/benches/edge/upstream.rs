@@ -6,6 +6,7 @@
 
 use memchr::memmem::find;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +17,13 @@ pub(crate) const EVENTS: usize = 200;
 pub(crate) const STAMP: &str = "at ";
 /// Decimal digits of that time, nanoseconds.
 pub(crate) const STAMP_DIGITS: usize = 16;
+
+/// A long answer's body, bytes, in either shape.
+pub(crate) const LONG_BYTES: usize = 256 * 1024;
+/// What a request says in its prompt for one.
+pub(crate) const LONG: &str = "Tell me everything.";
+/// Only in requests up to this size that is looked for.
+const SHORT_REQUEST_BYTES: usize = 1024;
 
 const MESSAGE: &str = r#"{"id":"msg_bench","type":"message","role":"assistant","model":"bench","content":[{"type":"text","text":"As far as anyone knows."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":6}}"#;
 const COMPLETION: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1800000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"As far as anyone knows."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":6,"total_tokens":18}}"#;
@@ -49,6 +57,7 @@ async fn connection(mut stream: TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut buffer = Vec::with_capacity(16_384);
     let responses = [response(MESSAGE), response(COMPLETION)];
+    static LONG_ANSWERS: LazyLock<[String; 2]> = LazyLock::new(|| [MESSAGE, COMPLETION].map(long));
     let models = response(MODELS);
     loop {
         let (head, end) = loop {
@@ -71,7 +80,10 @@ async fn connection(mut stream: TcpStream) -> Option<()> {
         } else if buffer.starts_with(b"GET ") {
             stream.write_all(models.as_bytes()).await.ok()?;
         } else {
-            let answer = responses[usize::from(is_chat)].as_bytes();
+            let is_long =
+                body.len() <= SHORT_REQUEST_BYTES && find(body, LONG.as_bytes()).is_some();
+            let answers = if is_long { &*LONG_ANSWERS } else { &responses };
+            let answer = answers[usize::from(is_chat)].as_bytes();
             stream.write_all(answer).await.ok()?;
         }
         buffer.drain(..end);
@@ -83,6 +95,15 @@ fn response(body: &str) -> String {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// The same answer with a text that makes its body `LONG_BYTES` long.
+fn long(message: &str) -> String {
+    const WORDS: &str = "As far as anyone knows.";
+    let (before, after) = message.split_once(WORDS).expect("a text");
+    let bytes = LONG_BYTES - before.len() - after.len();
+    let text = format!("{WORDS} ").repeat(bytes / WORDS.len());
+    response(&format!("{before}{}{after}", &text[..bytes]))
 }
 
 /// Where the body ends, when all of it is there. `None` for one that cannot be read.

@@ -3,6 +3,7 @@
 use crate::Effort;
 use crate::streams::Times;
 use crate::subject::{Subject, World};
+use crate::upstream::{LONG, LONG_BYTES};
 use crate::{block_on, connections, h2load, prompts, streams};
 use bench::peers::Speaks;
 use bytes::Bytes;
@@ -18,8 +19,9 @@ pub(crate) struct Workload {
 }
 
 enum Kind {
-    /// The same small request over and over, by h2load.
-    Small,
+    /// The same request over and over, by h2load: a small one for a small answer, or one of both
+    /// is of 256 KiB.
+    Same(Same),
     /// Prompts of that size, each another; or conversations of so many turns.
     Prompts { bytes: usize, turns: usize },
     /// Connections that do nothing.
@@ -28,6 +30,13 @@ enum Kind {
     Streams { streams: usize, interval_ms: u64 },
     /// Connections with one small request each.
     Connections { resume: bool },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Same {
+    Small,
+    LongAnswer,
+    LongRequest,
 }
 
 /// Histograms of the edge's metrics.
@@ -42,7 +51,17 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "small",
         unit: "request",
-        kind: Kind::Small,
+        kind: Kind::Same(Same::Small),
+    },
+    Workload {
+        name: "body256k",
+        unit: "request",
+        kind: Kind::Same(Same::LongAnswer),
+    },
+    Workload {
+        name: "upload256k",
+        unit: "request",
+        kind: Kind::Same(Same::LongRequest),
     },
     Workload {
         name: "prompt4k",
@@ -122,6 +141,42 @@ pub(crate) struct Sample {
 
 const SMALL: &str = r#"{"model":"bench","max_tokens":16,"messages":[{"role":"user","content":"How far is it to the sea?"}]}"#;
 
+impl Same {
+    /// The request's body. A long one carries an image, as those of that size do.
+    fn body(self) -> String {
+        match self {
+            Self::Small => SMALL.to_owned(),
+            Self::LongAnswer => SMALL.replace("How far is it to the sea?", LONG),
+            Self::LongRequest => {
+                let (before, after) = (
+                    r#"{"model":"bench","max_tokens":16,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":""#,
+                    r#""}},{"type":"text","text":"What is this?"}]}]}"#,
+                );
+                let data = "iVBORw0KGgoAAAANSUhEUgAA".repeat(LONG_BYTES / 24 + 1);
+                let bytes = LONG_BYTES - before.len() - after.len();
+                format!("{before}{}{after}", &data[..bytes / 4 * 4])
+            }
+        }
+    }
+
+    /// Runs so many, and holds their answers to their bytes.
+    fn run(self, world: &World, subject: &Subject, requests: usize) -> usize {
+        let file = world.file("same.json", &self.body());
+        let outcome = h2load::run(&subject.target, &file, requests);
+        let each = outcome.body_bytes / outcome.requests as u64;
+        assert_eq!(each * outcome.requests as u64, outcome.body_bytes);
+        match self {
+            // Gateways write answers anew.
+            Self::LongAnswer if subject.target.is_chat => {
+                assert!(each > LONG_BYTES as u64 - 1024, "{each} bytes of a message");
+            }
+            Self::LongAnswer => assert_eq!(each, LONG_BYTES as u64),
+            _ => assert!(each > 100, "{each} bytes of a message"),
+        }
+        outcome.requests
+    }
+}
+
 impl Workload {
     /// So much that a round takes about a second, and not more than makes sense.
     pub(crate) fn sizes(&self, world: &World, subject: &Subject, effort: Effort) -> Sizes {
@@ -142,7 +197,8 @@ impl Workload {
         let (first, most) = match self.kind {
             Kind::Prompts { bytes, .. } if bytes > 50_000 => (64, 4000),
             Kind::Prompts { .. } => (256, 20_000),
-            Kind::Small => (200, 40_000),
+            Kind::Same(Same::Small) => (200, 40_000),
+            Kind::Same(_) => (64, 8000),
             _ => (50, 2000),
         };
         if effort == Effort::Test {
@@ -181,14 +237,7 @@ impl Workload {
         let before = subject.cpu();
         let began = Instant::now();
         let (units, times) = match self.kind {
-            Kind::Small => {
-                let file = world.file("small.json", SMALL);
-                let outcome = h2load::run(target, &file, size);
-                let each = outcome.body_bytes / outcome.requests as u64;
-                assert_eq!(each * outcome.requests as u64, outcome.body_bytes);
-                assert!(each > 100, "{each} bytes of a message");
-                (outcome.requests, None)
-            }
+            Kind::Same(same) => (same.run(world, subject, size), None),
             Kind::Prompts { bytes, turns } => {
                 let size = size.next_multiple_of(turns);
                 block_on(prompts::run(target, size, bytes, turns));
@@ -244,7 +293,7 @@ impl Workload {
     pub(crate) fn skips(&self, subject: &Subject, effort: Effort) -> Option<&'static str> {
         let is_slow = ["litellm", "portkey"].contains(&subject.name);
         match self.kind {
-            Kind::Small if !h2load::is_here() => {
+            Kind::Same(_) if !h2load::is_here() => {
                 Some("h2load is not here; `cargo xtask setup --peers` installs it")
             }
             Kind::Connections { .. } | Kind::Idle if subject.target.speaks == Speaks::Plain => {
