@@ -2,7 +2,7 @@
 //!
 //! The way of a connection: [`socket`] → accept here → [`proxy_protocol`] where a listener
 //! expects it → [`hello`] (verdict) → [`charge`] → [`refuse`], or, without a token after
-//! [`turns`], [`tls`] → [`connection`] (HTTP until the end). What goes on from here is an
+//! [`turns`], [`tls`] → [`serving`] (HTTP until the end). What goes on from here is an
 //! [`Identity`]: this module alone decides what it says, from the hello's token and
 //! nothing else; a resumed TLS session says nothing.
 
@@ -18,6 +18,7 @@ mod leaving;
 mod proxy_protocol;
 mod refuse;
 mod rules;
+mod serving;
 mod socket;
 mod tls;
 mod turns;
@@ -73,7 +74,7 @@ pub struct Identity {
     /// The other end of the socket: the client or the balancer. The kernel knows the
     /// connection by this address.
     pub socket_peer: SocketAddr,
-    /// What kind of client it is.
+    /// What kind of client it is, where the log is to say so.
     pub ja4: Option<Ja4>,
     /// The key is over its soft rate: every request gets a 429.
     pub over_rate: bool,

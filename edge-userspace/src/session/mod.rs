@@ -14,7 +14,7 @@ mod running;
 mod stop;
 mod task;
 
-pub use keeper::{Keeper, Limits};
+pub use keeper::{Keeper, Kept, Limits};
 pub use registry::Sessions;
 pub use run::Run;
 pub use stop::Stop;

@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    fn connection(&self, token_key: Option<&[u8]>) -> keeper::Kept {
+    fn connection(&self, token_key: Option<&[u8]>) -> Kept {
         let key = token_key.map(|key| {
             let id = derive::key_id(&ApiKey::new(key.to_vec()));
             self.keyring.find(id).unwrap()

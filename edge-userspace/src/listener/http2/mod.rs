@@ -4,13 +4,13 @@
 //! The frames are h2's. What is here is what runs them: requests are begun as they are
 //! accepted, and polled when their [bell](bells) is rung; what they send leaves in the same
 //! turn. A request that waits for others costs nothing but its place. Not here: what is
-//! answered ([`crate::api`]), and when a connection is to end ([`super::connection`]).
+//! answered ([`crate::api`]), and when a connection is to end ([`super::serving`]).
 
 mod bells;
 mod exchange;
 mod keep_alive;
 
-use super::connection::MAX_HEAD_BYTES;
+use super::serving::MAX_HEAD_BYTES;
 use crate::relay::{Incoming, ResponseBody};
 use crate::session::{Session, Task};
 use bells::{Bell, Bells};
