@@ -350,11 +350,11 @@ async fn upstreams_are_asked_for_models_as_often_as_a_key_may_ask() {
         };
         limit(&world, ALICE, quotas);
         let ask = |path| Ask::new(Method::GET, path).with("x-api-key", ALICE);
-        // The demo model has a list, and no page for each.
+        // One that is there and one that is not: both are asked for.
         let asked = [
             ("/v1/models", 200),
-            ("/v1/models/claude-demo", 404),
-            ("/v1/models", 200),
+            ("/v1/models/claude-demo", 200),
+            ("/v1/models/another", 404),
         ];
         for (number, (path, status)) in asked.into_iter().enumerate() {
             let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
