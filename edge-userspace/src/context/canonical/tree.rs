@@ -190,7 +190,7 @@ impl<P: Copy> Tree<P> {
             }
             open.count += 1;
             match key {
-                Some(key) => side.0.extend([key.0, cell.0]),
+                Some(key) => side.0.extend_from_slice(&[key.0, cell.0]),
                 None => side.element(open, cell, &self.key),
             }
         }
