@@ -7,24 +7,25 @@
 
 mod names;
 mod replay;
+mod result;
 
 use super::calibration::Calibration;
-use super::count::{Count, Kind, Parts};
+use super::count::{Count, Kind};
 use super::counters::{Counters, Rules};
 use super::decode::{self, Decoder, Encoding};
 use super::guard::{Limits, TooLong};
 use super::json::{self, Reader};
-use super::learn::Learn;
 use super::listen::Both;
-use super::output::Output;
 use super::pieces::Pieces;
-use super::prefixes::{self, Prefixes};
+use super::prefixes;
 use super::tally::{Method, Texts};
 use super::walk::{Shape, Walk};
 use crate::config::{Model, Models, Tokenizer};
 use crate::context::canonical::Canonical;
 use bytes::{Buf as _, Bytes};
 use replay::Replay;
+
+pub use result::Counted;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -84,29 +85,6 @@ impl From<decode::Error> for Refusal {
     fn from(error: decode::Error) -> Self {
         Self::Decoding(error)
     }
-}
-
-/// What is known of a request whose body has been read.
-#[derive(Debug)]
-pub struct Counted {
-    /// Its prompt's tokens.
-    pub count: Count,
-    /// Its model, as it is written; empty when none is, or when its name is too long.
-    pub model: Box<[u8]>,
-    /// Whether it has messages.
-    pub has_messages: bool,
-    /// The longest answer that it asks for, tokens; none when it does not say.
-    pub max_tokens: Option<u64>,
-    /// How many answers (`n`), 1 when it does not say.
-    pub choices: u64,
-    /// Whether it asks for an event stream.
-    pub is_stream: bool,
-    /// For the one who hears what the upstream counted.
-    pub learn: Option<Learn>,
-    /// What its prefixes count.
-    pub prefixes: Prefixes,
-    /// For the one who relays the answer: counts its text.
-    pub output: Output,
 }
 
 impl Reading {
@@ -262,44 +240,6 @@ impl Reading {
         Ok(true)
     }
 
-    /// What has been counted, and the body, byte for byte as it came; once.
-    #[must_use]
-    pub fn counted(&mut self) -> (Counted, Vec<Bytes>) {
-        let done = self.done.take();
-        let number = self.walk.rule();
-        let model: Box<[u8]> = self.walk.model.take().unwrap_or_default().into();
-        let rule = self.rules.models.rule(number);
-        let (count, texts) = done.unwrap_or_else(|| {
-            let texts = self.walk.tally.texts();
-            (self.count(rule, &texts), texts)
-        });
-        let framing = rule.framing;
-        let seen = self.walk.seen;
-        let is_learnt = matches!(rule.tokenizer, Tokenizer::Estimate(_));
-        // Of a picture it is not known what it counted, so nothing is learnt beside one.
-        let learn = (is_learnt && seen.pictures[2] == 0 && !model.is_empty()).then(|| {
-            Learn::new(
-                Arc::clone(&self.rules.calibration),
-                model.clone(),
-                texts.uncalibrated,
-                count.parts.framing,
-            )
-        });
-        let output = Output::new(self.rules.method(number, &model));
-        let counted = Counted {
-            count,
-            output,
-            model,
-            has_messages: seen.has_messages,
-            max_tokens: self.walk.asked.max_tokens,
-            choices: self.walk.asked.choices.unwrap_or(1),
-            is_stream: self.walk.asked.is_stream,
-            learn,
-            prefixes: Prefixes::new(framing, &texts, &mut self.walk, self.known),
-        };
-        (counted, std::mem::take(&mut self.held).into_all())
-    }
-
     /// What decoding holds in memory now, bytes.
     #[must_use]
     pub fn decoder_bytes(&self) -> usize {
@@ -447,41 +387,6 @@ impl Reading {
 
     fn rule(&self) -> &Model {
         self.rules.models.rule(self.walk.rule())
-    }
-
-    fn framing(&self, rule: &Model) -> u64 {
-        let (framing, seen) = (&rule.framing, &self.walk.seen);
-        if !seen.has_messages {
-            return 0;
-        }
-        framing.per_request + prefixes::framing(framing, seen, seen.messages, seen.names)
-    }
-
-    fn is_estimate(&self, rule: &Model) -> bool {
-        matches!(rule.tokenizer, Tokenizer::Estimate(_))
-            || !rule.framing.is_published
-            || self.walk.seen.estimated
-    }
-
-    fn count(&self, rule: &Model, texts: &Texts) -> Count {
-        let framing = self.framing(rule);
-        let [pictures_low, pictures, pictures_high] = self.walk.seen.pictures;
-        let kind = if self.is_estimate(rule) {
-            Kind::Estimate
-        } else {
-            Kind::Exact
-        };
-        Count {
-            tokens: texts.tokens + pictures + framing,
-            kind,
-            low: texts.low + pictures_low + framing,
-            high: texts.high + pictures_high + framing,
-            parts: Parts {
-                texts: texts.parts,
-                pictures,
-                framing,
-            },
-        }
     }
 }
 
