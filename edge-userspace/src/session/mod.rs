@@ -27,13 +27,14 @@ use crate::telemetry::Lane;
 use edge_common::token::KeyId;
 use registry::{Registration, Signal};
 use running::Running;
+use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest as _, Sha256};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use task::Begun;
 
 /// One connection: whose it is, and whether it goes on.
@@ -51,7 +52,8 @@ pub struct Session {
     begun: Cell<Option<Begun>>,
     /// Whom to wake when the state changes: the one who runs the connection.
     driver: RefCell<Option<Waker>>,
-    last_request: Cell<Instant>,
+    /// When the last one ended, by [`clock`].
+    last_request: Cell<Duration>,
     /// Set by other threads.
     key_ended: Signal,
 }
@@ -136,7 +138,7 @@ impl Session {
             requests: Cell::new(0),
             begun: Cell::new(None),
             driver: RefCell::default(),
-            last_request: Cell::new(Instant::now()),
+            last_request: Cell::new(clock()),
             key_ended,
         };
         if let Some(key) = session.identity.key.clone() {
@@ -295,7 +297,6 @@ impl Session {
     /// A request begins. Lasts until its response's last byte.
     #[must_use]
     pub fn begin(self: &Rc<Self>) -> Stream {
-        self.last_request.set(Instant::now());
         let number = self.requests.get();
         self.requests.set(number + 1);
         let slot = self.streams.borrow_mut().insert(Running::new(number));
@@ -341,7 +342,7 @@ impl Session {
         if self.running() > 0 {
             return Duration::ZERO;
         }
-        self.last_request.get().elapsed()
+        clock().saturating_sub(self.last_request.get())
     }
 
     /// Whether a key is bound.
@@ -354,6 +355,12 @@ impl Session {
 fn is_key(key: &KeyRecord, shown: &[u8]) -> bool {
     // Compared in constant time.
     key.key_hash == KeyHash::new(Sha256::digest(shown).into())
+}
+
+/// CLOCK_MONOTONIC as of the kernel's last tick, some milliseconds ago: seconds count here, and
+/// it is read at each request's end.
+fn clock() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::MonotonicCoarse)).unwrap_or_default()
 }
 
 /// A request that runs on a connection.
@@ -400,7 +407,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.session.streams.borrow_mut().remove(self.slot);
-        self.session.last_request.set(Instant::now());
+        self.session.last_request.set(clock());
     }
 }
 

@@ -269,7 +269,7 @@ async fn idle_connections_are_closed_sooner_without_a_key() {
     let _stream = busy.begin();
     let running = Stop::new();
     // The sessions' clock is the system's, which cannot be paused: move it back.
-    let ago = |s| Instant::now().checked_sub(Duration::from_secs(s)).unwrap();
+    let ago = |s| clock().checked_sub(Duration::from_secs(s)).unwrap();
     for session in [&bound, &unbound, &busy] {
         session.last_request.set(ago(31));
     }

@@ -11,10 +11,11 @@ use http::Response;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
+use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A client's first (RFC 9113 section 5.1.1).
 const FIRST_STREAM: u32 = 1;
@@ -161,12 +162,15 @@ fn date() -> HeaderValue {
     thread_local! {
         static WRITTEN: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
     }
-    let now = SystemTime::now();
-    let now_s = (now.duration_since(UNIX_EPOCH)).map_or(0, |since| since.as_secs());
+    // As of the kernel's last tick: it is told in whole seconds.
+    let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+    let now_s = u64::try_from(now).unwrap_or_default();
     WRITTEN.with_borrow_mut(|written| match written {
         Some((at_s, date)) if *at_s == now_s => date.clone(),
         _ => {
-            let date = HeaderValue::try_from(httpdate::fmt_http_date(now));
+            let date = HeaderValue::try_from(httpdate::fmt_http_date(
+                UNIX_EPOCH + Duration::from_secs(now_s),
+            ));
             let date = date.unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"));
             *written = Some((now_s, date.clone()));
             date
