@@ -4,15 +4,15 @@
 //! and what the key may not use is left out. Not here: the lists' pages ([`super::models`])
 //! and this node's load ([`super::regions`]).
 
+use super::begun::Passing;
 use super::context::ToLearn;
 use super::error::ApiError;
 use super::route::{self, Route};
 use super::{Api, Plan, RequestId, ended, headers, json, models, whole};
 use crate::keys::KeyRecord;
-use crate::relay::{Incoming, RequestBody, ResponseBody};
-use crate::session::{Session, Stream};
+use crate::relay::{RequestBody, ResponseBody};
+use crate::session::Session;
 use crate::upstream::{Picked, Sender};
-use crate::usage::Settlement;
 use bytes::Bytes;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
@@ -71,12 +71,15 @@ impl Api {
     /// What upstreams answer of models.
     pub(super) async fn pass(
         &self,
-        stream: Stream,
-        request: Request<Incoming>,
+        passing: Box<Passing>,
         route: Route,
-        settlement: Settlement,
         id: &RequestId,
     ) -> Result<Response<ResponseBody>, ApiError> {
+        let Passing {
+            stream,
+            request,
+            settlement,
+        } = *passing;
         let (head, body) = request.into_parts();
         let session = Rc::clone(stream.session());
         if route == Route::Models && self.sender.upstreams().count() > 1 {

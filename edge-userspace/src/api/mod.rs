@@ -1,12 +1,13 @@
 //! What is asked: routes, authentication, version negotiation, API-shaped errors, response
 //! headers.
 //!
-//! One [`Api`] a serving thread. A request goes down [`Api::answer`] from top to bottom: id,
-//! key, shape, upstream, headers of the response. Not here: the connection
+//! One [`Api`] a serving thread. A request goes down [`Api::begin`] and [`Api::answer`] from top
+//! to bottom: id, key, shape, upstream, headers of the response. Not here: the connection
 //! ([`crate::listener`]), whose key it is ([`crate::session`]), the bytes of the body
 //! ([`crate::relay`]).
 
 mod admit;
+mod begun;
 mod catalogue;
 mod context;
 mod digits;
@@ -24,6 +25,7 @@ mod route;
 mod seen;
 mod settings;
 
+pub use begun::Begun;
 pub use head::MAX_HEAD_BYTES;
 pub use headers::is_json_or_events;
 pub use request_id::{RequestId, RequestIds};
@@ -35,17 +37,18 @@ use crate::context::{Contexts, Turn, wire};
 use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Extras, Incoming, RequestBody, ResponseBody, Unreadable};
-use crate::session::{End, Presented, Refusal, Session, State, Stream};
-use crate::telemetry::{Bounded, ConnectionEnd, Lane, Metrics, Requests};
+use crate::session::{End, Presented, Refusal, Session, State};
+use crate::telemetry::{Bounded, ConnectionEnd, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
 use crate::usage::{Ledger, Settlement};
 use admit::{Admitted, Announced, Refused};
+use begun::{Counting, Work};
 use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
 use forward::Waiting;
 use http::header::{self, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -118,47 +121,28 @@ impl Api {
         self.sender.upkeep()
     }
 
-    /// Answers one request of a connection. Dropping the future, or the response's body
-    /// before its end, closes the upstream connection that works on it.
-    pub async fn answer(
-        &self,
-        session: &Rc<Session>,
-        request: Request<Incoming>,
-    ) -> Response<ResponseBody> {
-        let id = self.ids.next();
-        let stream = session.begin();
-        let route = Route::of(request.uri().path());
-        let (version, is_head) = (request.version(), *request.method() == Method::HEAD);
-        let seen = Seen::read(request.headers());
-        let lane = if seen.debug_legacy {
-            Lane::Legacy
-        } else {
-            session.identity().lane
-        };
-        let (mut key, mut count) = (None, None);
-        let mut response = match self.plan(session, &request, route, &seen, &id, &mut key) {
-            Err(error) => {
-                let expects_continue = request.headers().contains_key(header::EXPECT);
-                // Of a connection that is to end now the rest is read by whoever closes it.
-                if matches!(session.state(), State::Open | State::Closing) {
-                    self.read_off(session, request.into_body(), version, expects_continue);
-                }
-                whole(error.not_begun().response(id.text()))
-            }
-            Ok(Plan::Health) => {
-                self.preheat(session, request.method(), &seen, id.at_s());
-                whole(json(Bytes::from_static(br#"{"status":"ok"}"#)))
-            }
-            Ok(Plan::Own(answer)) => whole(json(answer)),
-            Ok(Plan::Forward(settlement)) => {
-                let passed = self.pass(stream, request, route, settlement, &id);
-                let passed = Box::pin(passed).await;
+    /// Answers a request of a connection that has begun. Dropping the future, or the response's
+    /// body before its end, closes the upstream connection that works on it.
+    pub async fn answer(&self, session: &Rc<Session>, begun: Begun) -> Response<ResponseBody> {
+        let Begun {
+            id,
+            route,
+            lane,
+            version,
+            is_head,
+            key,
+            work,
+        } = begun;
+        let mut count = None;
+        // In boxes: most of a connection's requests wait in the upstream's part.
+        let mut response = match work {
+            Work::Said(response) => *response,
+            Work::Pass(passing) => {
+                let passed = Box::pin(self.pass(passing, route, &id)).await;
                 passed.unwrap_or_else(|error| whole(error.response(id.text())))
             }
-            Ok(Plan::Count(announced, settlement)) => {
-                let asked = self.counted(stream, request, route, announced, settlement, &id);
-                // In a box: most of a connection's requests wait in the upstream's part.
-                let (answered, told) = Box::pin(asked).await;
+            Work::Count(counting) => {
+                let (answered, told) = Box::pin(self.counted(counting, route, &id)).await;
                 count = told;
                 answered.unwrap_or_else(|error| whole(error.response(id.text())))
             }
@@ -299,13 +283,16 @@ impl Api {
     /// Counts the prompt, then answers with the count or sends the request on.
     async fn counted(
         &self,
-        stream: Stream,
-        request: Request<Incoming>,
+        counting: Box<Counting>,
         route: Route,
-        announced: Announced,
-        mut settlement: Settlement,
         id: &RequestId,
     ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
+        let Counting {
+            stream,
+            request,
+            announced,
+            mut settlement,
+        } = *counting;
         let (head, mut body) = request.into_parts();
         let session = Rc::clone(stream.session());
         let waiting = Waiting::new(&self.metrics);

@@ -84,7 +84,8 @@ fn serve_http2(thread: Rc<Thread>, tls: TlsStream<Client>, session: Kept) -> Ser
         let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
         move |request| {
             let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
-            async move { thread.api.answer(&session, request).await }
+            let begun = thread.api.begin(&session, request);
+            async move { thread.api.answer(&session, begun).await }
         }
     };
     let mut connection = Box::pin(Http2::new(io, heard, max_streams, &session, service));
@@ -158,7 +159,8 @@ async fn answer_http1(
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let may_have_both = is_chunked && wire.length_said.get();
     let request = request.map(Into::into);
-    let mut response = thread.api.answer(session, request).await;
+    let begun = thread.api.begin(session, request);
+    let mut response = thread.api.answer(session, begun).await;
     if may_have_both {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

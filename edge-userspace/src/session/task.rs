@@ -49,7 +49,7 @@ impl<F: Future<Output = ()>> Future for Task<F> {
             && let Some(future) = this.future.as_mut().as_pin_mut()
         {
             let polled = future.poll(cx);
-            // Nothing else ran meanwhile, so what was begun was begun in there.
+            // It was begun in there or just before: nothing else ran meanwhile.
             if let Some(begun) = this.session.begun.take() {
                 *this.begun = Some(begun);
             }

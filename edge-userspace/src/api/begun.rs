@@ -1,0 +1,122 @@
+//! A request whose head has been read, before anything of it has to be waited for.
+//!
+//! Apart from the answer to it, which is a future: what a future is given it holds for as long
+//! as it runs, and moves about until then.
+
+use super::admit::Announced;
+use super::error::ApiError;
+use super::seen::Seen;
+use super::{Api, Plan, RequestId, Route, json, whole};
+use crate::keys::KeyRecord;
+use crate::relay::{Incoming, ResponseBody};
+use crate::session::{Session, State, Stream};
+use crate::telemetry::Lane;
+use crate::usage::Settlement;
+use bytes::Bytes;
+use http::{Method, Request, Response, Version, header};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What is known of it, and what is to be done for it; see [`Api::answer`].
+pub struct Begun {
+    pub(super) id: RequestId,
+    pub(super) route: Route,
+    /// The lane that the answer is marked with.
+    pub(super) lane: Lane,
+    pub(super) version: Version,
+    pub(super) is_head: bool,
+    /// The entry of the key that was shown, if one was.
+    pub(super) key: Option<Arc<KeyRecord>>,
+    pub(super) work: Work,
+}
+
+/// What is to be done.
+pub(super) enum Work {
+    /// Nothing: this is the answer.
+    Said(Box<Response<ResponseBody>>),
+    /// The upstream answers, or several.
+    Pass(Box<Passing>),
+    /// The prompt is read and counted first.
+    Count(Box<Counting>),
+}
+
+/// A request that is sent on as it is.
+pub(super) struct Passing {
+    pub(super) stream: Stream,
+    pub(super) request: Request<Incoming>,
+    pub(super) settlement: Settlement,
+}
+
+/// A request that is counted.
+pub(super) struct Counting {
+    pub(super) stream: Stream,
+    pub(super) request: Request<Incoming>,
+    pub(super) announced: Announced,
+    pub(super) settlement: Settlement,
+}
+
+impl Api {
+    /// Reads a request's head and decides what is to be done.
+    #[must_use]
+    pub fn begin(&self, session: &Rc<Session>, request: Request<Incoming>) -> Begun {
+        let id = self.ids.next();
+        let stream = session.begin();
+        let route = Route::of(request.uri().path());
+        let (version, is_head) = (request.version(), *request.method() == Method::HEAD);
+        let seen = Seen::read(request.headers());
+        let lane = if seen.debug_legacy {
+            Lane::Legacy
+        } else {
+            session.identity().lane
+        };
+        let mut key = None;
+        let work = match self.plan(session, &request, route, &seen, &id, &mut key) {
+            Err(error) => self.turned_away(session, request, error, &id),
+            Ok(Plan::Health) => {
+                self.preheat(session, request.method(), &seen, id.at_s());
+                said(whole(json(Bytes::from_static(br#"{"status":"ok"}"#))))
+            }
+            Ok(Plan::Own(answer)) => said(whole(json(answer))),
+            Ok(Plan::Forward(settlement)) => Work::Pass(Box::new(Passing {
+                stream,
+                request,
+                settlement,
+            })),
+            Ok(Plan::Count(announced, settlement)) => Work::Count(Box::new(Counting {
+                stream,
+                request,
+                announced,
+                settlement,
+            })),
+        };
+        Begun {
+            id,
+            route,
+            lane,
+            version,
+            is_head,
+            key,
+            work,
+        }
+    }
+
+    fn turned_away(
+        &self,
+        session: &Session,
+        request: Request<Incoming>,
+        error: ApiError,
+        id: &RequestId,
+    ) -> Work {
+        let version = request.version();
+        let expects_continue = request.headers().contains_key(header::EXPECT);
+        // Of a connection that is to end now the rest is read by whoever closes it.
+        if matches!(session.state(), State::Open | State::Closing) {
+            self.read_off(session, request.into_body(), version, expects_continue);
+        }
+        said(whole(error.not_begun().response(id.text())))
+    }
+}
+
+fn said(response: Response<ResponseBody>) -> Work {
+    Work::Said(Box::new(response))
+}
