@@ -12,7 +12,7 @@ mod keep_alive;
 
 use super::serving::MAX_HEAD_BYTES;
 use crate::relay::{Incoming, ResponseBody};
-use crate::session::{Session, Task};
+use crate::session::{Session, State, Task};
 use bells::{Bell, Bells};
 use bytes::Bytes;
 use exchange::Exchange;
@@ -160,6 +160,12 @@ where
                     self.wire = Wire::Serving(connection);
                 }
                 Wire::Serving(connection) => {
+                    // An answer that ends the connection says so in the same write: else the
+                    // client may well ask once more in between.
+                    if !self.is_closing && self.session.state() != State::Open {
+                        self.is_closing = true;
+                        connection.graceful_shutdown();
+                    }
                     let accepted = connection.poll_accept(cx);
                     if let Some(clock) = &mut self.clock
                         && clock.has_answer(cx)
