@@ -201,7 +201,10 @@ where
     fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
         let length = content_length(request.headers());
         let request = request.map(|stream| Incoming::http2(stream, length));
-        let answer = (self.service)(request);
+        // Without an answer to come the stream is reset as `respond` goes.
+        let Some(answer) = alone(|| (self.service)(request)) else {
+            return;
+        };
         let exchange = Exchange::Asked { answer, respond };
         let request = Box::pin(Task::new(exchange, &self.session));
         let number = self.free.pop().unwrap_or_else(|| {
@@ -227,9 +230,7 @@ where
             return;
         };
         let cx = &mut Context::from_waker(&place.waker);
-        // A fault in one request is no fault of the others. It has been logged where it happened.
-        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(cx)));
-        if matches!(polled, Ok(Poll::Pending)) {
+        if let Some(Poll::Pending) = alone(|| request.as_mut().poll(cx)) {
             return;
         }
         place.request = None;
@@ -279,6 +280,12 @@ where
     }
 }
 
+/// What `work` for one request comes to. None: there is a fault in it, which has been logged where
+/// it happened, and which is no fault of the connection's other requests.
+fn alone<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
 /// What all `content-length`s say, if they say the same; h2 judges those that do not.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     let mut said = headers.get_all(CONTENT_LENGTH).iter();
@@ -288,3 +295,6 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     }
     first.to_str().ok()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;
