@@ -24,9 +24,8 @@ impl<const N: usize> Short<N> {
 
     /// Nothing of it stays in memory.
     pub(super) fn erase(&mut self) {
-        let used = self.length.min(N);
-        self.bytes[..used].fill(0);
-        self.length = 0;
+        // What was there before may have been longer.
+        *self = Self::default();
     }
 
     pub(super) fn push(&mut self, piece: &[u8]) {
