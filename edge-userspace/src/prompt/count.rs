@@ -1,7 +1,6 @@
 //! The tokens of a prompt, and what kind of number that is.
 
 use super::place::Part;
-use std::fmt;
 
 /// Whether a count is the tokenizer's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +50,4 @@ pub struct Parts {
     pub pictures: u64,
     /// What the model's rule adds around them.
     pub framing: u64,
-}
-
-impl fmt::Display for Count {
-    /// As the header `x-edge-input-tokens` has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{};{}", self.tokens, self.kind.name())
-    }
 }

@@ -1,7 +1,7 @@
-//! The task of one HTTP/2 stream, which ends when its client takes nothing for too long.
+//! What runs one HTTP/2 stream, and ends it when its client takes nothing for too long.
 //!
 //! While a stream waits for its client's window nothing in it is polled, so nothing in it can end
-//! it. Its task can: dropped, it resets the stream (RFC 9113 section 6.4) and drops the answer,
+//! it. What is around it can: dropped, it resets the stream (RFC 9113 section 6.4) and drops the answer,
 //! which closes the upstream's connection. Not here: who finds out ([`Session::end_unread`]).
 
 use super::Session;
