@@ -5,15 +5,17 @@
 //! client sends can make it grow. Not here: the address that serves them
 //! ([`crate::admin`]), and the kernel half's own counters.
 
+mod histogram;
 mod log;
 mod series;
 mod verdict;
 
+pub use histogram::Histogram;
 pub use log::{Bounded, Permit};
 pub use series::{
-    CertificateReload, ConnectionEnd, ContextOutcome, Counters, Handshake, HintOutcome, Histogram,
-    Lane, Preheat, PromptRefusal, ProxyHeader, QuotaLimit, Requests, Series, StreamEnd,
-    UnreadAnswer, UpstreamConnection, UsedTokens,
+    CertificateReload, ConnectionEnd, ContextOutcome, Counters, Handshake, HintOutcome, Lane,
+    Preheat, PromptRefusal, ProxyHeader, QuotaLimit, Requests, Series, StreamEnd, UnreadAnswer,
+    UpstreamConnection, UsedTokens,
 };
 pub use verdict::Verdict;
 
