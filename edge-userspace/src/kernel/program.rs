@@ -1,20 +1,24 @@
 //! The loaded object and its maps, typed. Everything that touches the kernel by hand
 //! goes through here; attaching is in [`super::attach`].
 
+mod error;
+mod loading;
+
+pub use error::ProgramError;
+pub(super) use error::{in_map, is_full};
+
 use super::addresses::AddressMap;
 use super::batch;
-use super::cast;
-use super::offsets::Offsets;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
+use aya::Ebpf;
+use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::{TestRun as _, TestRunOptions, Xdp};
-use aya::{Ebpf, EbpfLoader};
-use edge_common::flow;
 use edge_common::policy::{COUNTER_SLOTS, CPU_WORDS, Clock, Counter, KeyPolicy, Reason, Settings};
 use edge_common::rehearsal::Rehearsal;
 use edge_common::token::KeyId;
+use error::os_error;
+use loading::offsets;
 use rustix::io::Errno;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Only if there is no such key yet (include/uapi/linux/bpf.h).
@@ -97,72 +101,6 @@ pub struct Tables {
 /// The clock map alone: whoever beats has it to himself.
 pub struct ClockMap(Array<MapData, Clock>);
 
-/// What went wrong between us and the kernel.
-#[derive(Debug, thiserror::Error)]
-pub enum ProgramError {
-    /// The kernel refused the object, a map or the program.
-    #[error("the kernel refused the XDP object: {0}")]
-    Load(#[from] Box<aya::EbpfError>),
-    /// The verifier refused the program, or the caller may not load one.
-    #[error("the kernel refused the XDP program: {why}", why = brief(.0))]
-    Program(#[from] Box<aya::programs::ProgramError>),
-    /// A map operation failed.
-    #[error("BPF map {map}: {source}")]
-    Map {
-        /// The map's name in the object.
-        map: &'static str,
-        /// The cause.
-        source: MapError,
-    },
-    /// A map's memory could not be had.
-    #[error("BPF map {map} cannot be mapped into memory: {source}")]
-    Memory {
-        /// The map's name in the object.
-        map: &'static str,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The object lacks a part: it is not the edge's.
-    #[error("the XDP object has no {0}; it was not built from this source tree")]
-    Missing(&'static str),
-}
-
-impl ProgramError {
-    /// The operating system's error beneath, if there is one.
-    #[must_use]
-    pub fn os_error(&self) -> Option<Errno> {
-        os_error(self)
-    }
-}
-
-/// The verifier's objection in one line; its whole log has thousands and goes to debug.
-fn brief(error: &aya::programs::ProgramError) -> String {
-    let aya::programs::ProgramError::LoadError {
-        io_error,
-        verifier_log,
-    } = error
-    else {
-        return error.to_string();
-    };
-    let log = verifier_log.to_string();
-    tracing::debug!("the verifier's log:\n{log}");
-    // It ends with statistics; the objection is the line before them.
-    let statistics = ["verification time", "stack depth", "processed "];
-    let objection = (log.lines().rev())
-        .find(|line| !line.is_empty() && !statistics.iter().any(|s| line.starts_with(s)));
-    objection.map_or_else(
-        || io_error.to_string(),
-        |objection| format!("{io_error}: {objection}"),
-    )
-}
-
-fn os_error(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let mut io = chain.filter_map(|error| error.downcast_ref::<std::io::Error>());
-    io.find_map(std::io::Error::raw_os_error)
-        .map(Errno::from_raw_os_error)
-}
-
 /// What a test run of the program did to a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
@@ -185,98 +123,6 @@ impl Program {
 
     /// Name of the program that runs a [`Rehearsal`].
     pub const AGAIN: &str = "edge_again";
-
-    /// Loads `object` with maps of these sizes.
-    ///
-    /// # Errors
-    /// When the kernel refuses it, most often for want of CAP_BPF and CAP_NET_ADMIN.
-    pub fn load(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
-        let Offsets { cast, tcp_sock, .. } = offsets();
-        if cast != 0 && tcp_sock != 0 {
-            let (quicker, times) = cast::put(object, cast);
-            if times > 0 {
-                match Self::load_as_it_is(&quicker, sizes) {
-                    Ok(program) => return Ok(program),
-                    // Without a compiler in the kernel, for instance, there are no such calls.
-                    Err(error) => tracing::debug!(%error, "without bpf_rdonly_cast"),
-                }
-            }
-        }
-        Self::load_as_it_is(object, sizes)
-    }
-
-    fn load_as_it_is(object: &[u8], sizes: &Sizes) -> Result<Self, ProgramError> {
-        let offsets = offsets();
-        let rcv_nxt_at = u64::from(offsets.socket_rcv_nxt);
-        let tcp_sock = u64::from(offsets.tcp_sock);
-        let stores_in_order = u64::from(cfg!(target_arch = "x86_64"));
-        let mut ebpf = EbpfLoader::new()
-            .override_global("SOCKET_RCV_NXT_AT", &rcv_nxt_at, true)
-            .override_global("TCP_SOCK_TYPE", &tcp_sock, true)
-            .override_global("STORES_IN_ORDER", &stores_in_order, true)
-            .map_max_entries("KEYS", sizes.keys.max(1))
-            .map_max_entries("KEY_BUCKETS", sizes.keys.max(1))
-            .map_max_entries("FLOW_SETS", sizes.flow_sets)
-            .map_max_entries("FLOW_SLOTS", sizes.flow_sets * flow::WAYS)
-            .map_max_entries("REPLAY", sizes.replay_sets)
-            .map_max_entries("PREFIXES", sizes.prefix_sets)
-            .load(object)
-            .map_err(Box::new)?;
-        let mut programs: ProgramArray<_> = typed("PROGRAMS", map(&mut ebpf, "PROGRAMS")?)?;
-        for (place, name) in (0..).zip(Self::FURTHER) {
-            let program = xdp(&mut ebpf, name)?;
-            program.load().map_err(Box::new)?;
-            let descriptor = program.fd().map_err(Box::new)?;
-            let set = programs.set(place, descriptor, 0);
-            set.map_err(in_map("PROGRAMS"))?;
-        }
-        for name in [Self::EDGE, Self::PASS, Self::AGAIN] {
-            xdp(&mut ebpf, name)?.load().map_err(Box::new)?;
-        }
-        let edge = xdp(&mut ebpf, Self::EDGE)?.fd().map_err(Box::new)?;
-        let last = Self::FURTHER.len() as u32;
-        programs.set(last, edge, 0).map_err(in_map("PROGRAMS"))?;
-        let mut take = |name| map(&mut ebpf, name);
-        let keys = typed("KEYS", take("KEYS")?)?;
-        let settings = typed("SETTINGS", take(".bss.settings")?)?;
-        let clock = Some(ClockMap(typed("CLOCK", take(".bss.clock")?)?));
-        let ports = typed("PORTS", take(".bss.ports")?)?;
-        let proxied = typed("PROXIED", take(".bss.proxied")?)?;
-        let addresses = AddressMap::new(typed("ADDRESSES", take("ADDRESSES")?)?);
-        let cpus = typed("CPU", take("CPU")?)?;
-        let unanswered = typed("UNANSWERED", take("UNANSWERED")?)?;
-        let rehearsal = typed("REHEARSAL", take("REHEARSAL")?)?;
-        let events = Some(typed("EVENTS", take("EVENTS")?)?);
-        let rejects = Some(typed("REJECTS", take("REJECTS")?)?);
-        let tables = Tables {
-            flow_sets: array(take("FLOW_SETS")?)?,
-            flow_slots: array(take("FLOW_SLOTS")?)?,
-            replay: array(take("REPLAY")?)?,
-            prefixes: array(take("PREFIXES")?)?,
-            key_buckets: array(take("KEY_BUCKETS")?)?,
-            legacy_total: array(take("LEGACY_TOTAL")?)?,
-        };
-        Ok(Self {
-            ebpf,
-            keys,
-            settings,
-            said: None,
-            addresses_version: 1,
-            has_unanswered: false,
-            clock,
-            ports,
-            proxied,
-            addresses,
-            cpus,
-            events,
-            rejects,
-            unanswered,
-            rehearsal,
-            _programs: programs,
-            tables: Some(tables),
-            sizes: *sizes,
-        })
-    }
 
     /// The sizes that it was loaded with.
     #[must_use]
@@ -538,54 +384,10 @@ fn xdp<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Progra
     Ok(program.try_into().map_err(Box::new)?)
 }
 
-/// Read once: it is the same kernel all the time.
-fn offsets() -> Offsets {
-    static OFFSETS: OnceLock<Offsets> = OnceLock::new();
-    *OFFSETS.get_or_init(|| {
-        let offsets = Offsets::of_kernel();
-        if !offsets.are_known() {
-            tracing::warn!(
-                ?offsets,
-                "/sys/kernel/btf/vmlinux does not tell where sockets keep their sequence \
-                 numbers: the kernel half takes any segment of a connection for its next"
-            );
-        }
-        offsets
-    })
-}
-
 fn set_bits(map: &mut Array<MapData, Ports>, ports: &[u16]) -> Result<(), MapError> {
     let mut words = [0u64; 1024];
     for port in ports {
         words[usize::from(port >> 6)] |= 1 << (port & 63);
     }
     map.set(0, words, 0)
-}
-
-fn map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, ProgramError> {
-    ebpf.take_map(name).ok_or(ProgramError::Missing(name))
-}
-
-/// An array's own data: it is used as memory.
-fn array(map: Map) -> Result<MapData, ProgramError> {
-    match map {
-        Map::Array(data) => Ok(data),
-        _ => Err(ProgramError::Missing("array")),
-    }
-}
-
-fn typed<T: TryFrom<Map, Error = MapError>>(
-    name: &'static str,
-    map: Map,
-) -> Result<T, ProgramError> {
-    map.try_into().map_err(in_map(name))
-}
-
-/// Whether a map had no room.
-pub(super) fn is_full(error: &MapError) -> bool {
-    os_error(error) == Some(Errno::TOOBIG)
-}
-
-pub(super) fn in_map(map: &'static str) -> impl Fn(MapError) -> ProgramError {
-    move |source| ProgramError::Map { map, source }
 }
