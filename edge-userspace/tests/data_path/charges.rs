@@ -221,26 +221,32 @@ async fn over_the_soft_rate_each_request_is_told_and_the_connection_ends() {
     }
 }
 
-#[tokio::test]
-async fn the_legacy_lane_has_a_rate_for_each_prefix() {
-    let world = World::configured(|config| {
-        config.legacy.connections_per_second = 1;
-        config.legacy.burst = 3;
-    });
+/// Connects without a token until that was refused for this reason, and each time with one, which
+/// is not charged.
+async fn refuses_without_a_token(world: &World, reason: Reason) {
     let mut refused = 0;
     for _ in 0..TRIES {
         if let Err(error) = world.tls(&alpn(&[b"h2"])).await {
-            assert_denied::<()>(Err(error), "over the rate");
+            assert_denied::<()>(Err(error), reason.name());
             refused += 1;
         }
-        // Tokens and challenges are not charged.
         world.tls(&alpn(&[b"h2", &token(ALICE)])).await.unwrap();
         if refused == 3 {
             break;
         }
     }
     assert_eq!(refused, 3);
-    assert_eq!(count(&world, Reason::LegacyRateExceeded), refused);
+    assert_eq!(count(world, reason), refused);
+}
+
+#[tokio::test]
+async fn the_legacy_lane_has_a_rate_for_each_prefix() {
+    let world = World::configured(|config| {
+        config.legacy.connections_per_second = 1;
+        config.legacy.burst = 3;
+    });
+    refuses_without_a_token(&world, Reason::LegacyRateExceeded).await;
+    // Nor are challenges.
     let challenge = alpn(&[b"acme-tls/1"]);
     for _ in 0..5 {
         // No certificate for it here; what counts is that it was let in.
@@ -257,19 +263,7 @@ async fn all_without_a_token_have_a_rate_together_and_tokens_are_not_charged_to_
         config.legacy.connections_per_second = 0;
         config.legacy.connections_per_second_total = 1;
     });
-    let mut refused = 0;
-    for _ in 0..TRIES {
-        if let Err(error) = world.tls(&alpn(&[b"h2"])).await {
-            assert_denied::<()>(Err(error), "over the rate of all");
-            refused += 1;
-        }
-        world.tls(&alpn(&[b"h2", &token(ALICE)])).await.unwrap();
-        if refused == 3 {
-            break;
-        }
-    }
-    assert_eq!(refused, 3);
-    assert_eq!(count(&world, Reason::LegacyTotalExceeded), refused);
+    refuses_without_a_token(&world, Reason::LegacyTotalExceeded).await;
     assert_eq!(count(&world, Reason::LegacyRateExceeded), 0);
     let challenge = alpn(&[b"acme-tls/1"]);
     let _ = world.tls(&challenge).await;

@@ -16,9 +16,8 @@
 //! in place of that: nearly always the general code for a special one.
 
 use super::*;
-use crate::framing::{files, split};
+use crate::framing::{assert_none_wrong, files, split};
 use crate::world::until;
-use edge_userspace::telemetry::ConnectionEnd;
 use std::path::Path;
 
 fn flags(names: &str) -> u8 {
@@ -117,12 +116,5 @@ async fn each_script_of_frames_gets_the_error_that_the_standard_has_for_it() {
             wrong.push(format!("{}: {what}", file.file_stem().unwrap().display()));
         }
     }
-    let broken = world.metrics.connection_ends.get(ConnectionEnd::Protocol);
-    assert!(broken > 20, "{broken} were counted");
-    assert!(
-        wrong.is_empty(),
-        "{} of them:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none_wrong(&world, &wrong);
 }
