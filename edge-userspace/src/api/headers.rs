@@ -142,23 +142,14 @@ pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
 /// Says what the edge itself took for the request. An upstream's own timings stay, before it.
 pub(super) fn tell_time(headers: &mut HeaderMap, took: Duration) {
     let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    let mut text = [0; 40];
-    let mut at = text.len();
-    let (mut digits, mut left) = (0, us);
-    // From the last digit on; three of them are behind the point.
-    while left > 0 || digits < 4 {
-        if digits == 3 {
-            at -= 1;
-            text[at] = b'.';
-        }
-        at -= 1;
-        text[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        digits += 1;
-    }
-    at -= EDGE_TOOK.len();
-    text[at..at + EDGE_TOOK.len()].copy_from_slice(EDGE_TOOK);
-    if let Ok(value) = HeaderValue::from_bytes(&text[at..]) {
+    let digit = |number: u64| b'0' + (number % 10) as u8;
+    let mut room = [0; DIGITS];
+    let value = [
+        EDGE_TOOK,
+        digits(us / 1000, &mut room),
+        &[b'.', digit(us / 100), digit(us / 10), digit(us)],
+    ];
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value.concat())) {
         headers.append(SERVER_TIMING, value);
     }
 }
