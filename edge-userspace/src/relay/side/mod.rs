@@ -4,9 +4,9 @@
 //! Down: [`stream`] reads event streams, [`lines`] finds their events, [`event`] reads the JSON of
 //! each (or the one that a whole answer is), [`place`] and [`usage`] know the two APIs' tables,
 //! [`memo`] saves the reading of what all events have alike, [`waiting`] the counting of what need
-//! not be counted, and [`unread`] says what could not be read. But for that text nothing of the answer is kept, and whatever it
-//! says, none of it is changed or held up. Not here: the bytes' way ([`super::response`]),
-//! and what usage costs whom ([`crate::usage`]).
+//! not be counted, and [`unread`] says what could not be read. But for the text that waits nothing
+//! of the answer is kept, and whatever it says, none of it is changed or held up. Not here: the
+//! bytes' way ([`super::response`]), and what usage costs whom ([`crate::usage`]).
 
 mod event;
 mod lines;
@@ -298,9 +298,7 @@ impl TextSide {
             beginning.forget();
         }
     }
-}
 
-impl TextSide {
     fn push(&mut self, piece: &[u8]) {
         if self.waits {
             self.waiting.push(&mut self.output, piece);
