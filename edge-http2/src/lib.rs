@@ -1,0 +1,13 @@
+//! The server half of HTTP/2 (RFC 9113), without I/O.
+//!
+//! What came from the client goes in as bytes; what it means comes out as events, and what is to be
+//! sent is appended to one buffer that the caller writes. Nothing here waits, locks or is shared
+//! between threads, and each buffer, table and queue has a bound: one connection is one value.
+//!
+//! [`hpack`] is the compression of header fields (RFC 7541).
+//!
+//! Not here: sockets, TLS, time, and the client's half.
+
+#![forbid(unsafe_code)]
+
+pub mod hpack;
