@@ -5,6 +5,12 @@
 
 mod decoder;
 mod encoder;
+mod entry;
+mod huffman;
+mod integer;
+mod static_table;
+#[cfg(test)]
+mod tests;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
@@ -52,7 +58,8 @@ pub enum Value {
 pub struct Field {
     /// Its name.
     pub name: Name,
-    /// Its value. With [`Name::Bad`] it is always [`Value::Bad`].
+    /// Its value. With [`Name::Bad`] it is always [`Value::Bad`]. With `is_never_indexed` it is
+    /// [marked as sensitive](HeaderValue::is_sensitive), so that it passes by the next table too.
     pub value: Value,
     /// What it counts for in SETTINGS_MAX_HEADER_LIST_SIZE, in bytes: name, value and 32
     /// (RFC 9113, section 6.5.2).

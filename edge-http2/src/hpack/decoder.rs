@@ -1,18 +1,35 @@
 //! Reads header blocks.
+//!
+//! What is in a table was checked when it came, so a field that stands there costs a look and a
+//! clone. Strings that no table keeps share one allocation for each block. An entry of the dynamic
+//! table owns its bytes alone: it must not hold a whole block in memory for as long as it lives.
 
-use super::{Error, Field};
+use super::entry::{Entry, SizedName};
+use super::{Error, Field, huffman, integer, static_table};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
 
 /// Reads the header blocks of one connection, in the order in which they came.
 #[derive(Debug)]
 pub struct Decoder {
-    /// What SETTINGS_HEADER_TABLE_SIZE said to the peer.
+    table: Table,
+    /// What SETTINGS_HEADER_TABLE_SIZE says to the peer.
     max_table_bytes: usize,
 }
 
 impl Decoder {
-    /// With an empty table that may grow to `max_table_bytes`.
+    /// With an empty table that has the room of `max_table_bytes`, as SETTINGS_HEADER_TABLE_SIZE
+    /// says to the peer. As long as that is 4,096 nothing has to be said: both sides begin with it.
     pub fn new(max_table_bytes: usize) -> Self {
-        Self { max_table_bytes }
+        let table = Table {
+            entries: VecDeque::new(),
+            bytes: 0,
+            limit: max_table_bytes,
+        };
+        Self {
+            table,
+            max_table_bytes,
+        }
     }
 
     /// Reads a whole header block (the fragments of HEADERS and CONTINUATION joined) and gives each
@@ -23,7 +40,170 @@ impl Decoder {
     ///
     /// Any is a COMPRESSION_ERROR of the connection; the decoder is of no use afterwards.
     pub fn decode(&mut self, block: &[u8], sink: &mut impl FnMut(Field)) -> Result<(), Error> {
-        let _ = (block, sink, self.max_table_bytes);
-        Err(Error::Index)
+        let mut input = block;
+        let mut strings = Strings(BytesMut::new());
+        let mut is_beginning = true;
+        while let Some((&first, rest)) = input.split_first() {
+            input = rest;
+            match first {
+                // Section 6.1: a field that is in a table.
+                0x80.. => {
+                    let index = integer::read(first, 7, &mut input)?;
+                    sink(self.entry(index)?.to_field());
+                }
+                // Section 6.2.1: one that goes into the table.
+                0x40.. => {
+                    let index = integer::read(first, 6, &mut input)?;
+                    let name = self.name(index, &mut input, &mut strings)?;
+                    let entry = name.with(strings.look(&mut input)?, Bytes::copy_from_slice);
+                    sink(entry.to_field());
+                    self.table.insert(entry);
+                }
+                // Section 6.3: the table's size, which may change only between blocks.
+                0x20.. => {
+                    let bytes = integer::read(first, 5, &mut input)?;
+                    if !is_beginning || bytes > self.max_table_bytes {
+                        return Err(Error::SizeUpdate);
+                    }
+                    self.table.set_limit(bytes);
+                    continue;
+                }
+                // Sections 6.2.2 and 6.2.3: one that passes by the table, or by every table.
+                _ => {
+                    let index = integer::read(first, 4, &mut input)?;
+                    let name = self.name(index, &mut input, &mut strings)?;
+                    let entry = name.with(strings.take(&mut input)?, |shared| shared);
+                    sink(entry.into_field(first & 0x10 > 0));
+                }
+            }
+            is_beginning = false;
+        }
+        Ok(())
+    }
+
+    fn entry(&self, index: usize) -> Result<&Entry, Error> {
+        let place = index.checked_sub(1).ok_or(Error::Index)?;
+        static_table::ENTRIES
+            .get(place)
+            .or_else(|| self.table.entries.get(place - static_table::LENGTH))
+            .ok_or(Error::Index)
+    }
+
+    /// The name of a literal: that of an entry, or a string when `index` is 0.
+    #[inline]
+    fn name(
+        &self,
+        index: usize,
+        input: &mut &[u8],
+        strings: &mut Strings,
+    ) -> Result<SizedName, Error> {
+        if index > 0 {
+            return Ok(self.entry(index)?.name.clone());
+        }
+        Ok(SizedName::parse(strings.look(input)?))
+    }
+}
+
+/// Where the strings of a block are laid out. The allocation is made when it is first needed, and is
+/// then large enough for all that can follow.
+struct Strings(BytesMut);
+
+impl Strings {
+    /// Reads a string that is looked at once: where it lies, or from its code.
+    #[inline]
+    fn look<'a, 'block: 'a>(&'a mut self, input: &mut &'block [u8]) -> Result<&'a [u8], Error> {
+        let (string, is_huffman) = string(input)?;
+        if !is_huffman {
+            return Ok(string);
+        }
+        self.reserve(string, input);
+        self.0.clear();
+        huffman::decode(string, &mut self.0)?;
+        Ok(&self.0)
+    }
+
+    /// Reads a string into bytes that others of the block share an allocation with.
+    #[inline]
+    fn take(&mut self, input: &mut &[u8]) -> Result<Bytes, Error> {
+        let (string, is_huffman) = string(input)?;
+        if string.is_empty() {
+            return Ok(Bytes::new());
+        }
+        self.reserve(string, input);
+        self.0.clear();
+        if is_huffman {
+            huffman::decode(string, &mut self.0)?;
+        } else {
+            self.0.extend_from_slice(string);
+        }
+        Ok(self.0.split().freeze())
+    }
+
+    /// Makes room for `string` and for every string that `rest` can hold.
+    #[inline]
+    fn reserve(&mut self, string: &[u8], rest: &[u8]) {
+        if self.0.capacity() < huffman::most_bytes(string.len()) {
+            self.0
+                .reserve(huffman::most_bytes(string.len() + rest.len()));
+        }
+    }
+}
+
+/// Splits a string off (section 5.2): its bytes, and whether they are in Huffman's code.
+#[inline]
+fn string<'block>(input: &mut &'block [u8]) -> Result<(&'block [u8], bool), Error> {
+    let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
+    *input = rest;
+    let length = integer::read(first, 7, input)?;
+    let (string, rest) = input.split_at_checked(length).ok_or(Error::Truncated)?;
+    *input = rest;
+    Ok((string, first & 0x80 > 0))
+}
+
+/// The dynamic table (section 2.3.2): the newest entry first.
+#[derive(Debug)]
+struct Table {
+    /// At most `limit` / 32 of them.
+    entries: VecDeque<Entry>,
+    /// What all of them count for.
+    bytes: usize,
+    /// What they may count for at most.
+    limit: usize,
+}
+
+impl Table {
+    /// Section 4.4: an entry that is larger than the table empties it.
+    fn insert(&mut self, entry: Entry) {
+        self.evict(self.limit.saturating_sub(entry.size));
+        if entry.size <= self.limit {
+            self.bytes += entry.size;
+            self.entries.push_front(entry);
+        }
+    }
+
+    fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+        self.evict(bytes);
+    }
+
+    /// Lets the oldest go until the rest counts for at most `limit` (section 4.3).
+    fn evict(&mut self, limit: usize) {
+        while self.bytes > limit
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.bytes -= oldest.size;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Decoder {
+    /// What the dynamic table counts for, in bytes.
+    pub(super) fn table_bytes(&self) -> usize {
+        assert_eq!(
+            self.table.bytes,
+            self.table.entries.iter().map(|it| it.size).sum::<usize>()
+        );
+        self.table.bytes
     }
 }
