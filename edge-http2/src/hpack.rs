@@ -3,6 +3,7 @@
 //! A [`Decoder`] reads the header blocks that a connection receives and an [`Encoder`] writes those
 //! that it sends; each holds one of the connection's two dynamic tables.
 
+mod common;
 mod decoder;
 mod encoder;
 mod entry;

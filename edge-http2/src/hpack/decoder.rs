@@ -1,12 +1,12 @@
 //! Reads header blocks.
 //!
 //! What is in a table was checked when it came, so a field that stands there costs a look and a
-//! clone. Strings that no table keeps share one allocation for each block. An entry of the dynamic
-//! table owns its bytes alone: it must not hold a whole block in memory for as long as it lives.
+//! clone. Each string that has to be kept owns its bytes alone: where strings of a block share an
+//! allocation, counting who still has it costs what a small allocation does, and a field that is kept for
+//! long (in the table above all) would hold the whole block.
 
 use super::entry::{Entry, SizedName};
 use super::{Error, Field, huffman, integer, static_table};
-use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
 /// Reads the header blocks of one connection, in the order in which they came.
@@ -41,7 +41,7 @@ impl Decoder {
     /// Any is a COMPRESSION_ERROR of the connection; the decoder is of no use afterwards.
     pub fn decode(&mut self, block: &[u8], sink: &mut impl FnMut(Field)) -> Result<(), Error> {
         let mut input = block;
-        let mut strings = Strings(BytesMut::new());
+        let mut strings = Strings::default();
         let mut is_beginning = true;
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
@@ -55,7 +55,7 @@ impl Decoder {
                 0x40.. => {
                     let index = integer::read(first, 6, &mut input)?;
                     let name = self.name(index, &mut input, &mut strings)?;
-                    let entry = name.with(strings.look(&mut input)?, Bytes::copy_from_slice);
+                    let entry = name.with(strings.read(&mut input)?, true);
                     sink(entry.to_field());
                     self.table.insert(entry);
                 }
@@ -72,7 +72,7 @@ impl Decoder {
                 _ => {
                     let index = integer::read(first, 4, &mut input)?;
                     let name = self.name(index, &mut input, &mut strings)?;
-                    let entry = name.with(strings.take(&mut input)?, |shared| shared);
+                    let entry = name.with(strings.read(&mut input)?, false);
                     sink(entry.into_field(first & 0x10 > 0));
                 }
             }
@@ -100,64 +100,48 @@ impl Decoder {
         if index > 0 {
             return Ok(self.entry(index)?.name.clone());
         }
-        Ok(SizedName::parse(strings.look(input)?))
+        Ok(SizedName::parse(strings.read(input)?))
     }
 }
 
-/// Where the strings of a block are laid out. The allocation is made when it is first needed, and is
-/// then large enough for all that can follow.
-struct Strings(BytesMut);
+/// Room in which the strings of a block are read from Huffman's code.
+struct Strings {
+    /// For most strings.
+    small: [u8; 64],
+    /// For longer ones; it grows to the longest of the block.
+    large: Vec<u8>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self {
+            small: [0; 64],
+            large: Vec::new(),
+        }
+    }
+}
 
 impl Strings {
-    /// Reads a string that is looked at once: where it lies, or from its code.
+    /// Reads a string (section 5.2): where it lies, or from its code.
     #[inline]
-    fn look<'a, 'block: 'a>(&'a mut self, input: &mut &'block [u8]) -> Result<&'a [u8], Error> {
-        let (string, is_huffman) = string(input)?;
-        if !is_huffman {
+    fn read<'a, 'block: 'a>(&'a mut self, input: &mut &'block [u8]) -> Result<&'a [u8], Error> {
+        let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
+        *input = rest;
+        let length = integer::read(first, 7, input)?;
+        let (string, rest) = input.split_at_checked(length).ok_or(Error::Truncated)?;
+        *input = rest;
+        if first & 0x80 == 0 {
             return Ok(string);
         }
-        self.reserve(string, input);
-        self.0.clear();
-        huffman::decode(string, &mut self.0)?;
-        Ok(&self.0)
-    }
-
-    /// Reads a string into bytes that others of the block share an allocation with.
-    #[inline]
-    fn take(&mut self, input: &mut &[u8]) -> Result<Bytes, Error> {
-        let (string, is_huffman) = string(input)?;
-        if string.is_empty() {
-            return Ok(Bytes::new());
+        let most = huffman::most_bytes(length);
+        if most <= self.small.len() {
+            return huffman::decode(string, &mut self.small);
         }
-        self.reserve(string, input);
-        self.0.clear();
-        if is_huffman {
-            huffman::decode(string, &mut self.0)?;
-        } else {
-            self.0.extend_from_slice(string);
+        if self.large.len() < most {
+            self.large.resize(most, 0);
         }
-        Ok(self.0.split().freeze())
+        huffman::decode(string, &mut self.large)
     }
-
-    /// Makes room for `string` and for every string that `rest` can hold.
-    #[inline]
-    fn reserve(&mut self, string: &[u8], rest: &[u8]) {
-        if self.0.capacity() < huffman::most_bytes(string.len()) {
-            self.0
-                .reserve(huffman::most_bytes(string.len() + rest.len()));
-        }
-    }
-}
-
-/// Splits a string off (section 5.2): its bytes, and whether they are in Huffman's code.
-#[inline]
-fn string<'block>(input: &mut &'block [u8]) -> Result<(&'block [u8], bool), Error> {
-    let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
-    *input = rest;
-    let length = integer::read(first, 7, input)?;
-    let (string, rest) = input.split_at_checked(length).ok_or(Error::Truncated)?;
-    *input = rest;
-    Ok((string, first & 0x80 > 0))
 }
 
 /// The dynamic table (section 2.3.2): the newest entry first.

@@ -1,6 +1,6 @@
 //! Entries of the decoder's tables: names and values that were checked once, and what they count for.
 
-use super::{Field, Name, Value};
+use super::{Field, Name, Value, common};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
@@ -28,7 +28,7 @@ impl SizedName {
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let name = match bytes {
             [b':', ..] => pseudo(bytes),
-            _ => match common(bytes) {
+            _ => match common::name(bytes) {
                 Some(name) => Name::Plain(name),
                 None => HeaderName::from_lowercase(bytes).map_or(Name::Bad, Name::Plain),
             },
@@ -39,18 +39,18 @@ impl SizedName {
         }
     }
 
-    /// The entry of this name and of `bytes`, which `keep` makes a part of it.
-    pub(super) fn with<B: AsRef<[u8]>>(self, bytes: B, keep: impl FnOnce(B) -> Bytes) -> Entry {
-        let length = bytes.as_ref().len();
+    /// The entry of this name and of the value `bytes`. `is_kept`: whether a table is to have it.
+    pub(super) fn with(self, bytes: &[u8], is_kept: bool) -> Entry {
         let value = match &self.name {
             Name::Bad => Value::Bad,
-            _ if !is_allowed(bytes.as_ref()) => Value::Bad,
-            Name::Plain(_) => {
-                HeaderValue::from_maybe_shared(keep(bytes)).map_or(Value::Bad, Value::Plain)
-            }
-            _ => Value::Pseudo(keep(bytes)),
+            _ if !is_allowed(bytes) => Value::Bad,
+            Name::Plain(_) => match common::value(bytes) {
+                Some(value) if is_kept => Value::Plain(value),
+                _ => HeaderValue::from_bytes(bytes).map_or(Value::Bad, Value::Plain),
+            },
+            _ => Value::Pseudo(Bytes::copy_from_slice(bytes)),
         };
-        let size = self.length + length + OVERHEAD;
+        let size = self.length + bytes.len() + OVERHEAD;
         Entry {
             name: self,
             value,
@@ -111,38 +111,5 @@ fn pseudo(bytes: &[u8]) -> Name {
         b":protocol" => Name::Protocol,
         b":status" => Name::Status,
         _ => Name::Bad,
-    }
-}
-
-/// Names that the static table lacks and that clients of the Messages API send: they need no
-/// parsing, no allocation, and no counting of references later.
-fn common(bytes: &[u8]) -> Option<HeaderName> {
-    macro_rules! names {
-        ($($name:literal)*) => {
-            match bytes {
-                $(bytes if bytes == $name.as_bytes() => {
-                    Some(const { HeaderName::from_static($name) })
-                })*
-                _ => None,
-            }
-        };
-    }
-    names! {
-        "x-api-key"
-        "anthropic-version"
-        "anthropic-beta"
-        "x-anthropic-context-id"
-        "x-stainless-lang"
-        "x-stainless-package-version"
-        "x-stainless-os"
-        "x-stainless-arch"
-        "x-stainless-runtime"
-        "x-stainless-runtime-version"
-        "x-stainless-retry-count"
-        "x-stainless-timeout"
-        "x-stainless-async"
-        "x-stainless-helper-method"
-        "x-request-id"
-        "traceparent"
     }
 }

@@ -9,7 +9,6 @@
 //! Nothing is written in this code: see [`encoder`](super::encoder).
 
 use super::Error;
-use bytes::BytesMut;
 
 /// How many bits each symbol takes (appendix B); the last is EOS.
 const LENGTHS: [u8; 257] = [
@@ -111,23 +110,13 @@ pub(super) const fn most_bytes(encoded: usize) -> usize {
     encoded.saturating_mul(8) / 5
 }
 
-/// Appends what `encoded` stands for to `out`.
+/// Writes what `encoded` stands for to the beginning of `out`, which has room for
+/// [the most](most_bytes) that it can be, and returns it.
 ///
 /// # Errors
 ///
-/// [`Error::Huffman`]: EOS is in it, or its end is not padded with up to 7 ones. What `out` then
-/// holds after what it held before means nothing.
-pub(super) fn decode(encoded: &[u8], out: &mut BytesMut) -> Result<(), Error> {
-    let start = out.len();
-    out.resize(start + most_bytes(encoded.len()), 0);
-    let written = fill(encoded, &mut out[start..])?;
-    out.truncate(start + written);
-    Ok(())
-}
-
-/// Writes what `encoded` stands for to the beginning of `out`, which has room for the most that it
-/// can be, and returns how many bytes it is.
-fn fill(mut encoded: &[u8], out: &mut [u8]) -> Result<usize, Error> {
+/// [`Error::Huffman`]: EOS is in it, or its end is not padded with up to 7 ones.
+pub(super) fn decode<'out>(mut encoded: &[u8], out: &'out mut [u8]) -> Result<&'out [u8], Error> {
     let mut ahead = Ahead { word: 0, bits: 0 };
     let mut written = 0;
     // Each round fills the word up to 56 bits or more, enough for any code.
@@ -163,7 +152,7 @@ fn fill(mut encoded: &[u8], out: &mut [u8]) -> Result<usize, Error> {
     // The end of EOS, and less than a byte of it.
     let padding = !(u64::MAX.checked_shr(ahead.bits).unwrap_or(0));
     if ahead.bits < 8 && ahead.word == padding {
-        Ok(written)
+        Ok(&out[..written])
     } else {
         Err(Error::Huffman)
     }
@@ -270,11 +259,9 @@ pub(super) mod tests {
         }
     }
 
-    fn read(encoded: &[u8]) -> Result<Vec<u8>, Error> {
-        let mut out = BytesMut::from(&b"before"[..]);
-        decode(encoded, &mut out)?;
-        assert_eq!(out[..6], b"before"[..]);
-        Ok(out[6..].to_vec())
+    pub(in crate::hpack) fn read(encoded: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut out = vec![0; most_bytes(encoded.len())];
+        decode(encoded, &mut out).map(<[u8]>::to_vec)
     }
 
     /// A symbol's code and its length.
