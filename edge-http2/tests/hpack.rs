@@ -98,7 +98,7 @@ fn fields() -> impl Strategy<Value = Vec<(HeaderName, HeaderValue)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn h2_writes_what_is_read_and_reads_what_is_written(talk in talk()) {

@@ -2,8 +2,8 @@
 //!
 //! What is in a table was checked when it came, so a field that stands there costs a look and a
 //! clone. Each string that has to be kept owns its bytes alone: where strings of a block share an
-//! allocation, counting who still has it costs what a small allocation does, and a field that is kept for
-//! long (in the table above all) would hold the whole block.
+//! allocation, counting who still has it costs what a small allocation does, and a field that is
+//! kept for long (in the table above all) would hold the whole block.
 
 use super::entry::{Entry, SizedName};
 use super::{Error, Field, huffman, integer, static_table};

@@ -1,9 +1,9 @@
 //! Writes header blocks.
 //!
-//! Strings are written as they are: Huffman's code would save a response some dozens of bytes. What
-//! comes again and again is a byte or two by the dynamic table, which is looked through by numbers of
-//! 32 bits that are made of a few bytes of each field; the fields themselves are compared only where
-//! those are equal.
+//! Strings are written as they are: Huffman's code saves a quarter of them and takes as long as all
+//! the rest of a response's head. What comes again and again is a byte or two by the dynamic table,
+//! which is looked through by numbers of 32 bits that are made of a few bytes of each field; the
+//! fields themselves are compared only where those are equal.
 
 use super::entry::OVERHEAD;
 use super::{integer, static_table};

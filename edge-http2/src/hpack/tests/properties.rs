@@ -120,6 +120,8 @@ fn string(bytes: &[u8], is_huffman: bool, out: &mut Vec<u8>) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
     #[test]
     fn blocks_are_read_as_the_model_wrote_them(blocks in proptest::collection::vec(block(), 1..8)) {
         let mut model = Model { entries: Vec::new(), limit: 4096 };
