@@ -81,8 +81,13 @@ impl Body for Incoming {
                         *is_over = stream.is_end_stream();
                         Some(Ok(Frame::data(data)))
                     }
-                    // An answer that came early: nothing is missing (RFC 9113 section 8.1).
-                    Some(Err(error)) if error.reason() == Some(h2::Reason::NO_ERROR) => None,
+                    // Ours, behind an answer that came early: nothing is missing (RFC 9113 section
+                    // 8.1). Of a client that breaks off, whatever it calls it, something is.
+                    Some(Err(error))
+                        if error.reason() == Some(h2::Reason::NO_ERROR) && !error.is_remote() =>
+                    {
+                        None
+                    }
                     Some(Err(error)) => Some(Err(IncomingError::Http2(error))),
                     None => {
                         let _ = ready!(stream.poll_trailers(cx));

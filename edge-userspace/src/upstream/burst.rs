@@ -9,6 +9,7 @@
 //! Not here: larger requests, and those over TLS, which are written as they come
 //! ([`super::sending`]).
 
+use super::Upload;
 use super::connect::Socket;
 use std::cell::RefCell;
 use std::io;
@@ -40,6 +41,12 @@ pub(super) struct Writer(Weak<Burst>);
 pub(super) struct Slot {
     socket: Socket,
     state: RefCell<State>,
+}
+
+/// A request with a body that may lie put aside. Given up there, its body has gone nowhere.
+pub(super) struct Aside<'a> {
+    slot: Rc<Slot>,
+    upload: &'a Upload,
 }
 
 enum State {
@@ -157,6 +164,21 @@ impl Slot {
             && !is_whole
         {
             waker.wake();
+        }
+    }
+}
+
+impl<'a> Aside<'a> {
+    pub(super) fn new(slot: &Rc<Slot>, upload: &'a Upload) -> Self {
+        let slot = Rc::clone(slot);
+        Self { slot, upload }
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        if let State::PutAside(_) = *self.slot.state.borrow() {
+            self.upload.nothing_passed();
         }
     }
 }

@@ -104,6 +104,7 @@ impl<B: Sendable> Connections<B> {
             let repeat = (reused && is_repeatable(&request)).then(|| copy_head(&request));
             let asked = {
                 let limit = picked.target().first_byte_timeout;
+                let _aside = upload.map(|upload| exchange.aside(upload));
                 let asked = pin!(exchange.ask(request));
                 before(limit, upload, asked).await
             };

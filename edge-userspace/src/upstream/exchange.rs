@@ -5,14 +5,14 @@
 //! and a chunk costs no switch between tasks.
 
 use super::acks::Holding;
-use super::burst::{Burst, Slot};
+use super::burst::{Aside, Burst, Slot};
 use super::connect::{Io, Socket};
 use super::picked::Picked;
 use super::places::Place;
 use super::pool::Pool;
 use super::receiving::Receiving;
 use super::sending::Sending;
-use super::{Broken, Sendable};
+use super::{Broken, Sendable, Upload};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -81,6 +81,11 @@ impl<B: Sendable> Exchange<B> {
         };
         let live = &mut *self.0;
         std::future::poll_fn(|cx| live.poll_head(cx))
+    }
+
+    /// To be kept while a request with that body is asked.
+    pub(super) fn aside<'a>(&self, upload: &'a Upload) -> Aside<'a> {
+        Aside::new(&self.0.slot, upload)
     }
 
     /// Whether an idle connection can still be used: open, with nothing to read.

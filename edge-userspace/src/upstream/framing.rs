@@ -4,7 +4,7 @@
 
 use super::Broken;
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 
 /// Longest line that says a chunk's size, with its extensions; longest trailer line.
@@ -45,12 +45,19 @@ enum At {
 }
 
 impl Framing {
-    /// Of the response to a request of that method.
-    pub(super) fn of(method: &Method, response: &Response<()>) -> Result<Self, Broken> {
+    /// Of the response to a request of that method. A length that it says several times it says
+    /// once then: who reads on may know no such thing (RFC 9110 section 8.6).
+    pub(super) fn of(method: &Method, response: &mut Response<()>) -> Result<Self, Broken> {
+        let (length, times) = content_length(response.headers())?;
+        if let Some(length) = length
+            && times > 1
+        {
+            let once = HeaderValue::from(length);
+            response.headers_mut().insert(header::CONTENT_LENGTH, once);
+        }
         let (status, headers) = (response.status(), response.headers());
         let is_without = *method == Method::HEAD
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let length = content_length(headers)?;
         let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
         let framing = match (codings.next(), length) {
             // Section 6.1: whoever passed it on may not have known what it means.
@@ -199,9 +206,9 @@ fn hex(line: &[u8]) -> Result<(u64, usize), Broken> {
     }
 }
 
-/// What `content-length` says; the same several times is once.
-fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Broken> {
-    let mut length = None;
+/// What `content-length` says, and how many times; the same several times is once.
+fn content_length(headers: &HeaderMap) -> Result<(Option<u64>, u32), Broken> {
+    let (mut length, mut times) = (None, 0);
     for value in headers.get_all(header::CONTENT_LENGTH) {
         for value in value.as_bytes().split(|byte| *byte == b',') {
             let value = value.trim_ascii();
@@ -209,12 +216,14 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Broken> {
             let text = std::str::from_utf8(value).ok().filter(|_| is_digits);
             let one = text.and_then(|text| text.parse::<u64>().ok());
             match one {
-                Some(one) if length.is_none_or(|other| other == one) => length = Some(one),
+                Some(one) if length.is_none_or(|other| other == one) => {
+                    (length, times) = (Some(one), times + 1);
+                }
                 _ => return Err(Broken::NoHttp("its content-length is no length")),
             }
         }
     }
-    Ok(length)
+    Ok((length, times))
 }
 
 fn is_chunked(coding: &[u8]) -> bool {
@@ -239,7 +248,7 @@ pub(super) fn stays_open(version: Version, headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::header::{HeaderName, HeaderValue};
+    use http::header::HeaderName;
     use proptest::prelude::*;
 
     fn framing(lines: &[(&'static str, &'static str)]) -> Result<Framing, Broken> {
@@ -252,7 +261,7 @@ mod tests {
                 )
             })
             .collect();
-        Framing::of(&Method::POST, &response)
+        Framing::of(&Method::POST, &mut response)
     }
 
     #[test]
@@ -296,14 +305,14 @@ mod tests {
         headers.insert("content-length", HeaderValue::from_static("5"));
         for (method, status) in [(Method::HEAD, 200), (Method::GET, 204), (Method::GET, 304)] {
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
-            let framing = Framing::of(&method, &response).unwrap();
+            let framing = Framing::of(&method, &mut response).unwrap();
             assert_eq!(framing, Framing::Length(0));
         }
         let mut old = Response::new(());
         *old.version_mut() = Version::HTTP_10;
         let headers = old.headers_mut();
         headers.insert("transfer-encoding", HeaderValue::from_static("chunked"));
-        assert!(Framing::of(&Method::POST, &old).is_err());
+        assert!(Framing::of(&Method::POST, &mut old).is_err());
     }
 
     /// What is taken of a chunked body that comes in pieces of that size, whether it has come to

@@ -60,7 +60,7 @@ impl Receiving {
             while let Some((response, length)) = read_head(&self.read)? {
                 let bytes = self.read.split_to(length).freeze();
                 self.head_bytes += length;
-                let Some(response) = response.of(bytes)? else {
+                let Some(mut response) = response.of(bytes)? else {
                     // An interim one.
                     if self.head_bytes > MAX_HEAD_BYTES {
                         return Poll::Ready(Err(Broken::NoHttp("there is no end of its heads")));
@@ -68,7 +68,7 @@ impl Receiving {
                     continue;
                 };
                 self.head_bytes = 0;
-                self.framing = Framing::of(method, &response)?;
+                self.framing = Framing::of(method, &mut response)?;
                 if self
                     .left_bytes()
                     .is_some_and(|left| left > READ_BYTES as u64)

@@ -65,6 +65,11 @@ impl Upload {
         self.has_passed.set(true);
     }
 
+    /// What was handed over was not written: it lay put aside when its request was given up.
+    pub(super) fn nothing_passed(&self) {
+        self.has_passed.set(false);
+    }
+
     /// Whether all of it was handed to an upstream's connection. Before that no upstream can
     /// work for it.
     #[must_use]
