@@ -35,17 +35,21 @@ const EVENTS_IN_FLIGHT: u64 = 64;
 const SILENCE: Duration = Duration::from_secs(8);
 
 /// A number that the environment may change.
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let said = std::env::var(name).ok();
     said.map_or(default, |said| said.parse().unwrap())
 }
 
 /// Splitmix64.
 #[derive(Clone)]
-struct Dice(Cell<u64>);
+pub(crate) struct Dice(Cell<u64>);
 
 impl Dice {
-    fn below(&self, end: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Cell::new(seed))
+    }
+
+    pub(crate) fn below(&self, end: u64) -> u64 {
         self.0.set(self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         let mut mixed = self.0.get();
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -53,11 +57,11 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    fn one_in(&self, times: u64) -> bool {
+    pub(crate) fn one_in(&self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    fn of<T: Copy>(&self, all: &[T]) -> T {
+    pub(crate) fn of<T: Copy>(&self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap()]
     }
 }

@@ -18,6 +18,7 @@ mod headers;
 mod leaving;
 mod ledger;
 mod limits;
+mod oddities;
 mod one_byte;
 mod passing;
 mod prompts;

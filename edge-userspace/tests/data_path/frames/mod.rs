@@ -1,8 +1,15 @@
 //! HTTP/2 frame by frame, written and read by hand, so that no library decides what can be said:
-//! scripts of frames, floods of them, and what tests elsewhere need of it.
+//! scripts of frames, floods of them, windows to the byte, random schedules, and what tests elsewhere
+//! need of it.
 
 mod floods;
+mod heads;
+mod maker;
+mod peer;
+mod schedules;
 mod scripts;
+mod taken_back;
+mod windows;
 
 use crate::client::alpn;
 use crate::framing::unescape;
@@ -132,11 +139,11 @@ fn status(block: &[u8]) -> u16 {
     let start = block.iter().position(|byte| byte & 0xe0 != 0x20);
     match &block[start.unwrap_or(0)..] {
         [first @ 0x88..=0x8e, ..] => [200, 204, 206, 304, 400, 404, 500][usize::from(first - 0x88)],
-        [0x48, length, digits @ ..] if length & 0x80 == 0 => {
+        [0x48 | 0x08 | 0x18, length, digits @ ..] if length & 0x80 == 0 => {
             let digits = std::str::from_utf8(&digits[..usize::from(*length)]).unwrap();
             digits.parse().unwrap()
         }
-        [0x48, length, coded @ ..] => {
+        [0x48 | 0x08 | 0x18, length, coded @ ..] => {
             let coded = &coded[..usize::from(length & 0x7f)];
             let bits: Vec<u8> = (coded.iter())
                 .flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1))
@@ -162,12 +169,28 @@ fn status(block: &[u8]) -> u16 {
 /// What came back, as `expect` says it.
 async fn observe(wire: &mut Wire, expect: &str) -> Vec<String> {
     let mut seen = Vec::new();
-    let waits_for = |seen: &[String]| {
-        // Whether an alternative could still come true.
-        !alternatives(expect).any(|wanted| wanted.iter().all(|one| seen.iter().any(|s| s == one)))
-    };
-    let mut is_pinged = false;
-    while let Some(frame) = wire.next().await {
+    observe_on(wire, &mut seen, |seen| is_observed(seen, expect)).await;
+    seen
+}
+
+/// Whether the last PING is answered, and an alternative has come true.
+fn is_observed(seen: &[String], expect: &str) -> bool {
+    let has = |one: &str| seen.iter().any(|s| s == one);
+    has("open") && alternatives(expect).any(|wanted| wanted.iter().all(|one| has(one)))
+}
+
+/// Notes what comes, until it is enough or the connection has ended.
+async fn observe_on(
+    wire: &mut Wire,
+    seen: &mut Vec<String>,
+    is_enough: impl Fn(&[String]) -> bool,
+) {
+    while !is_enough(seen) {
+        let Some(frame) = wire.next().await else {
+            seen.push("closed".to_owned());
+            return;
+        };
+        let stream = frame.stream;
         let code = |at: usize| {
             let code = frame
                 .payload
@@ -178,26 +201,23 @@ async fn observe(wire: &mut Wire, expect: &str) -> Vec<String> {
         };
         match frame.kind {
             HEADERS if frame.flags & END_HEADERS != 0 => {
-                seen.push(format!(
-                    "status {} {}",
-                    frame.stream,
-                    status(&frame.payload)
-                ));
+                seen.push(format!("status {stream} {}", status(&frame.payload)));
             }
-            RST_STREAM => seen.push(format!("rst {} {}", frame.stream, code(0))),
+            RST_STREAM => seen.push(format!("rst {stream} {}", code(0))),
             GOAWAY => seen.push(format!("goaway {}", code(4))),
-            PING if frame.flags & ACK != 0 && frame.payload == ASK => {
-                is_pinged = true;
-                seen.push("open".to_owned());
+            PING if frame.flags & ACK != 0 && frame.payload == ASK => seen.push("open".to_owned()),
+            PING if frame.flags & ACK != 0 => seen.push("pong".to_owned()),
+            SETTINGS if frame.flags & ACK == 0 => seen.push("settings".to_owned()),
+            SETTINGS => {
+                let before = seen.iter().filter(|s| s.starts_with("acknowledged "));
+                seen.push(format!("acknowledged {}", before.count() + 1));
             }
             _ => {}
         }
-        if is_pinged && !waits_for(&seen) {
-            return seen;
+        if matches!(frame.kind, DATA | HEADERS) && frame.flags & END_STREAM != 0 {
+            seen.push(format!("end {stream}"));
         }
     }
-    seen.push("closed".to_owned());
-    seen
 }
 
 fn alternatives(expect: &str) -> impl Iterator<Item = Vec<&str>> {

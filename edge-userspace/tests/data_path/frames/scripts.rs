@@ -6,13 +6,18 @@
 //!
 //! - `headers STREAM FLAGS NAME=VALUE …`, `continuation …` likewise: literals without an index
 //!   and without Huffman's code; FLAGS are `-`, `end_headers`, `end_stream`, or both;
+//! - `fields STREAM FLAGS FIELD …`: HEADERS with FLAGS as a number, of which the bits for padding and
+//!   priority put these in; a field is a literal, kept in the table with a `+` before it and never
+//!   to be kept with a `!`, or `#` and an index, or `^` and a new size of the table;
 //! - `data STREAM FLAGS TEXT`;
 //! - `frame TYPE FLAGS STREAM PAYLOAD` by numbers, or `… zeros BYTES`; `raw BYTES`;
+//! - `until CONDITION`: nothing more is sent before that has come true;
 //! - `bare` and `nothing` as the first line: without our SETTINGS, and without preface too.
 //!
 //! After the script comes a PING. `expect` has alternatives, parted by `|`, each of conditions,
-//! parted by commas: `status STREAM CODE`, `rst STREAM ERROR`, `goaway ERROR`, `closed`, and
-//! `open` when the PING is answered. `deviates`, in some, is what the library that is used says
+//! parted by commas: `status STREAM CODE`, `end STREAM`, `rst STREAM ERROR`, `goaway ERROR`, `closed`,
+//! `pong` for another PING's answer, `settings` and `acknowledged COUNT` for the edge's SETTINGS and
+//! its acknowledgements, and `open` when the PING is answered. `deviates`, in some, is what the library that is used says
 //! in place of that: nearly always the general code for a special one.
 
 use super::*;
@@ -30,6 +35,52 @@ fn flags(names: &str) -> u8 {
     names.split(',').map(flag).sum()
 }
 
+/// An integer whose first byte has so many bits for it behind `first` (RFC 7541 section 5.1).
+fn integer(first: u8, bits: u32, value: usize) -> Vec<u8> {
+    let most = (1 << bits) - 1;
+    if value < most {
+        return vec![first | u8::try_from(value).unwrap()];
+    }
+    let (mut bytes, mut rest) = (vec![first | u8::try_from(most).unwrap()], value - most);
+    while rest >= 128 {
+        bytes.push(u8::try_from(rest % 128).unwrap() | 128);
+        rest /= 128;
+    }
+    bytes.push(u8::try_from(rest).unwrap());
+    bytes
+}
+
+/// HEADERS with fields in every form that there is.
+fn fields(stream: u32, flags: u8, list: &str) -> Vec<u8> {
+    const PADDED: u8 = 8;
+    const PRIORITY: u8 = 0x20;
+    let (mut payload, mut padding) = (Vec::new(), Vec::new());
+    if flags & PADDED != 0 {
+        payload.push(3);
+        padding = vec![0; 3];
+    }
+    if flags & PRIORITY != 0 {
+        payload.extend([0, 0, 0, 0, 15]);
+    }
+    for field in list.split(' ').filter(|field| !field.is_empty()) {
+        let rest = &field[1..];
+        let literal = |first: u8, field: &str| {
+            let mut literal = block(field);
+            literal[0] = first;
+            literal
+        };
+        payload.extend(match field.as_bytes()[0] {
+            b'#' => integer(0x80, 7, rest.parse().unwrap()),
+            b'^' => integer(0x20, 5, rest.parse().unwrap()),
+            b'+' => literal(0x40, rest),
+            b'!' => literal(0x10, rest),
+            _ => literal(0, field),
+        });
+    }
+    payload.extend(padding);
+    frame(HEADERS, flags, stream, &payload)
+}
+
 /// What one line sends.
 fn step(line: &str) -> Vec<u8> {
     let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -38,6 +89,7 @@ fn step(line: &str) -> Vec<u8> {
     match what {
         "headers" => frame(HEADERS, flags(parts[1]), number(0), &block(parts[2])),
         "continuation" => frame(CONTINUATION, flags(parts[1]), number(0), &block(parts[2])),
+        "fields" => fields(number(0), u8::try_from(number(1)).unwrap(), parts[2]),
         "data" => frame(DATA, flags(parts[1]), number(0), &unescape(parts[2])),
         "raw" => unescape(rest),
         "frame" => {
@@ -76,13 +128,24 @@ async fn run(world: &World, file: &Path) -> Result<(), String> {
         _ => [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat(),
     };
     lines.next_if(|line| matches!(*line, "nothing" | "bare"));
-    for line in lines {
-        bytes.extend(step(line));
-    }
-    bytes.extend(frame(PING, 0, 0, ASK));
     let before = world.model.stats().figures().requests;
     let mut wire = Wire::open(world).await;
-    // The edge may have ended it meanwhile.
+    let mut seen = Vec::new();
+    for line in lines {
+        match line.strip_prefix("until ") {
+            None => bytes.extend(step(line)),
+            Some(condition) => {
+                // The edge may have ended it meanwhile.
+                let _ = wire.tls.write_all(&bytes).await;
+                bytes.clear();
+                observe_on(&mut wire, &mut seen, |seen| {
+                    seen.iter().any(|s| s == condition)
+                })
+                .await;
+            }
+        }
+    }
+    bytes.extend(frame(PING, 0, 0, ASK));
     let _ = wire.tls.write_all(&bytes).await;
     let deviates = head.iter().find(|(name, _)| name == "deviates");
     let expect = match deviates {
@@ -90,7 +153,7 @@ async fn run(world: &World, file: &Path) -> Result<(), String> {
         None => one("expect").to_owned(),
     };
     let expect = expect.as_str();
-    let seen = observe(&mut wire, expect).await;
+    observe_on(&mut wire, &mut seen, |seen| is_observed(seen, expect)).await;
     drop(wire);
     let stats = || world.model.stats().figures();
     until("the model's rest", || stats().active == 0).await;
@@ -108,7 +171,7 @@ async fn run(world: &World, file: &Path) -> Result<(), String> {
 async fn each_script_of_frames_gets_the_error_that_the_standard_has_for_it() {
     let world = World::new();
     let files = files("http2");
-    assert!(files.len() > 90, "the scripts are there");
+    assert!(files.len() > 180, "the scripts are there");
     let mut wrong = Vec::new();
     for file in files {
         // A script that hangs is one of those that are wrong.
