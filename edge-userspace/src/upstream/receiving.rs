@@ -60,11 +60,12 @@ impl Receiving {
             while let Some((response, length)) = read_head(&self.read)? {
                 let bytes = self.read.split_to(length).freeze();
                 self.head_bytes += length;
+                // Also where one read brought the rest of it.
+                if self.head_bytes > MAX_HEAD_BYTES {
+                    return Poll::Ready(Err(Broken::NoHttp("its heads are too long")));
+                }
                 let Some(mut response) = response.of(bytes)? else {
                     // An interim one.
-                    if self.head_bytes > MAX_HEAD_BYTES {
-                        return Poll::Ready(Err(Broken::NoHttp("there is no end of its heads")));
-                    }
                     continue;
                 };
                 self.head_bytes = 0;
