@@ -4,10 +4,22 @@
 //! sent is appended to one buffer that the caller writes. Nothing here waits, locks or is shared
 //! between threads, and each buffer, table and queue has a bound: one connection is one value.
 //!
-//! [`hpack`] is the compression of header fields (RFC 7541).
+//! [`Connection`] is one connection, [`Event`] what comes of it. [`hpack`] is the compression of header fields (RFC 7541).
 //!
 //! Not here: sockets, TLS, time, and the client's half.
 
 #![forbid(unsafe_code)]
 
+mod calm;
+mod code;
+mod connection;
+mod frame;
+mod head;
 pub mod hpack;
+mod output;
+mod settings;
+mod streams;
+
+pub use code::{Code, Violation};
+pub use connection::{Config, Connection, Event, OUTPUT_BYTES};
+pub use streams::Stream;
