@@ -39,6 +39,17 @@ impl Client {
         }
     }
 
+    /// The stream that is named, if it was opened before.
+    pub(crate) fn target(&self, op: &Op) -> Option<u32> {
+        match op {
+            Op::Data { on, .. } | Op::Trailers { on, .. } | Op::Reset { on, .. } => {
+                Some(self.id(*on))
+            }
+            Op::Window { on, .. } | Op::Frame { on, .. } => Some(self.id(*on)),
+            Op::Request(_) | Op::Settings(_) | Op::Priority(_) => None,
+        }
+    }
+
     pub(crate) fn write(&mut self, op: &Op) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.has_begun {
