@@ -216,6 +216,10 @@ async fn drive<C: Future<Output = Result<(), E>>, E>(
                 patience = Some(Box::pin(sleep_until(Instant::now() + patience_in(known))));
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                // A client may leave as soon as it has read the answer that changed it.
+                if session.state() != known {
+                    count(known, session.state(), metrics);
+                }
                 return Poll::Ready(ended);
             }
             session.drive(cx);
