@@ -8,13 +8,14 @@
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
-//! together, [`cli`] starts it. [`sidecar`] is the client's end, for programs that know nothing of
+//! together, [`cli`] starts it, [`clock`] tells the time. [`sidecar`] is the client's end, for programs that know nothing of
 //! all this.
 
 pub mod admin;
 pub mod api;
 pub mod charges;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod context;
 pub mod daemon;

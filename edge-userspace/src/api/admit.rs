@@ -1,6 +1,7 @@
 //! Reads and counts a request's body before it is sent on, or refused.
 
 use super::Api;
+use super::begun::Facts;
 use super::context::About;
 use super::error::ApiError;
 use super::route::Route;
@@ -11,7 +12,6 @@ use crate::prompt::{
     Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
 };
 use crate::relay::{Dialect, Extras, Incoming};
-use crate::session::Session;
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
 use bytes::Bytes;
@@ -93,8 +93,7 @@ impl Api {
     /// The clock is read when something has to be waited for: most bodies are there.
     pub(super) async fn admit(
         &self,
-        session: &Session,
-        route: Route,
+        facts: &Facts,
         announced: &Announced,
         body: &mut Incoming,
         waited: &mut Duration,
@@ -108,7 +107,7 @@ impl Api {
             ..
         } = announced;
         let (shape, encoding, fingerprint) = (*shape, *encoding, *fingerprint);
-        let reading = self.reading(session, route, shape);
+        let reading = self.reading(facts, shape);
         let mut reading = reading.encoded(encoding, self.settings.max_body_bytes);
         if fingerprint.is_some() {
             reading = reading.with_wire_form();
@@ -146,16 +145,20 @@ impl Api {
         })
     }
 
-    fn reading(&self, session: &Session, route: Route, shape: Shape) -> Box<Reading> {
+    fn reading(&self, facts: &Facts, shape: Shape) -> Box<Reading> {
         let mut models = self.models_before.borrow_mut();
         if !self.prompts.are_models(&models) {
             *models = self.prompts.models();
             self.counters.keep(&models);
         }
         // Whoever asks how long a prompt is may ask of one that is too long.
-        let limits = match route {
+        let limits = match facts.route {
             Route::CountTokens => Limits::default(),
-            _ => self.prompts.limits(session.max_prompt_tokens()),
+            _ => {
+                let key = facts.key.as_ref();
+                self.prompts
+                    .limits(key.and_then(|key| key.max_prompt_tokens))
+            }
         };
         (self.counters).reading(shape, &models, self.prompts.calibration(), limits)
     }

@@ -1,24 +1,33 @@
 //! A request whose head has been read, before anything of it has to be waited for.
 //!
 //! Apart from the answer to it, which is a future: what a future is given it holds for as long
-//! as it runs, and moves about until then.
+//! as it runs, and moves about until then. So what is large lies in boxes, from here to the head
+//! of its answer, and does not move.
 
 use super::admit::Announced;
+use super::context::ToLearn;
 use super::error::ApiError;
 use super::seen::Seen;
-use super::{Api, Plan, RequestId, Route, json, whole};
+use super::{Api, Plan, RequestId, Route, headers, json, whole};
 use crate::keys::KeyRecord;
 use crate::relay::{Incoming, ResponseBody};
 use crate::session::{Session, State, Stream};
 use crate::telemetry::Lane;
 use crate::usage::Settlement;
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Request, Response, Version, header};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// What is known of it, and what is to be done for it; see [`Api::answer`].
 pub struct Begun {
+    pub(super) facts: Box<Facts>,
+    pub(super) work: Work,
+}
+
+/// What is known of it.
+pub(super) struct Facts {
     pub(super) id: RequestId,
     pub(super) route: Route,
     /// The lane that the answer is marked with.
@@ -27,7 +36,6 @@ pub struct Begun {
     pub(super) is_head: bool,
     /// The entry of the key that was shown, if one was.
     pub(super) key: Option<Arc<KeyRecord>>,
-    pub(super) work: Work,
 }
 
 /// What is to be done.
@@ -35,23 +43,29 @@ pub(super) enum Work {
     /// Nothing: this is the answer.
     Said(Box<Response<ResponseBody>>),
     /// The upstream answers, or several.
-    Pass(Box<Passing>),
+    Pass(Stream, Box<Passing>),
     /// The prompt is read and counted first.
-    Count(Box<Counting>),
+    Count(Stream, Box<Counting>),
 }
 
 /// A request that is sent on as it is.
 pub(super) struct Passing {
-    pub(super) stream: Stream,
-    pub(super) request: Request<Incoming>,
-    pub(super) settlement: Settlement,
+    pub(super) going: Going,
+    pub(super) body: Incoming,
 }
 
 /// A request that is counted.
 pub(super) struct Counting {
-    pub(super) stream: Stream,
-    pub(super) request: Request<Incoming>,
+    pub(super) going: Going,
+    pub(super) body: Incoming,
     pub(super) announced: Announced,
+}
+
+/// What it takes along to an upstream.
+pub(super) struct Going {
+    /// The client's, without what speaks to the edge alone.
+    pub(super) head: Parts,
+    pub(super) learn: ToLearn,
     pub(super) settlement: Settlement,
 }
 
@@ -69,6 +83,7 @@ impl Api {
         } else {
             session.identity().lane
         };
+        let speaks_to_the_edge = seen.speaks_to_the_edge();
         let mut key = None;
         let work = match self.plan(session, &request, route, &seen, &id, &mut key) {
             Err(error) => self.turned_away(session, request, error, &id),
@@ -77,25 +92,31 @@ impl Api {
                 said(whole(json(Bytes::from_static(br#"{"status":"ok"}"#))))
             }
             Ok(Plan::Own(answer)) => said(whole(json(answer))),
-            Ok(Plan::Forward(settlement)) => Work::Pass(Box::new(Passing {
-                stream,
-                request,
-                settlement,
-            })),
-            Ok(Plan::Count(announced, settlement)) => Work::Count(Box::new(Counting {
-                stream,
-                request,
-                announced,
-                settlement,
-            })),
+            Ok(Plan::Forward(settlement)) => {
+                let (head, body) = request.into_parts();
+                let going = Going::new(head, settlement, speaks_to_the_edge);
+                Work::Pass(stream, Box::new(Passing { going, body }))
+            }
+            Ok(Plan::Count(announced, settlement)) => {
+                let (head, body) = request.into_parts();
+                let counting = Counting {
+                    going: Going::new(head, settlement, speaks_to_the_edge),
+                    body,
+                    announced,
+                };
+                Work::Count(stream, Box::new(counting))
+            }
         };
-        Begun {
+        let facts = Facts {
             id,
             route,
             lane,
             version,
             is_head,
             key,
+        };
+        Begun {
+            facts: Box::new(facts),
             work,
         }
     }
@@ -114,6 +135,20 @@ impl Api {
             self.read_off(session, request.into_body(), version, expects_continue);
         }
         said(whole(error.not_begun().response(id.text())))
+    }
+}
+
+impl Going {
+    /// Nothing is to be learnt yet.
+    fn new(mut head: Parts, settlement: Settlement, speaks_to_the_edge: bool) -> Self {
+        if speaks_to_the_edge {
+            headers::remove_own(&mut head.headers);
+        }
+        Self {
+            head,
+            learn: ToLearn::default(),
+            settlement,
+        }
     }
 }
 

@@ -4,14 +4,14 @@
 //! and what the key may not use is left out. Not here: the lists' pages ([`super::models`])
 //! and this node's load ([`super::regions`]).
 
-use super::begun::Passing;
-use super::context::ToLearn;
+use super::begun::{Facts, Passing};
 use super::error::ApiError;
+use super::forward::Ready;
 use super::route::{self, Route};
 use super::{Api, Plan, RequestId, ended, headers, json, models, whole};
 use crate::keys::KeyRecord;
 use crate::relay::{RequestBody, ResponseBody};
-use crate::session::Session;
+use crate::session::{Session, Stream};
 use crate::upstream::{Picked, Sender};
 use bytes::Bytes;
 use http::header::{self, HeaderMap};
@@ -71,32 +71,30 @@ impl Api {
     /// What upstreams answer of models.
     pub(super) async fn pass(
         &self,
+        stream: Stream,
         passing: Box<Passing>,
-        route: Route,
-        id: &RequestId,
+        facts: &Facts,
     ) -> Result<Response<ResponseBody>, ApiError> {
-        let Passing {
-            stream,
-            request,
-            settlement,
-        } = *passing;
-        let (head, body) = request.into_parts();
+        let Passing { mut going, body } = *passing;
+        let Facts { id, route, .. } = facts;
         let session = Rc::clone(stream.session());
-        if route == Route::Models && self.sender.upstreams().count() > 1 {
+        if *route == Route::Models && self.sender.upstreams().count() > 1 {
             // It takes no tokens, however it ends; one that is left was a request all the same.
-            let _settlement = settlement;
-            let list = stream.run(self.of_all(&session, &head, id)).await;
+            let list = stream.run(self.of_all(&session, &going.head, id)).await;
             return list.map_err(ended)?.map(|list| whole(json(list)));
         }
         // Any upstream that serves the model may answer; of the list there is but one.
-        let model = route::model_id(head.uri.path());
+        let model = route::model_id(going.head.uri.path());
         let model = model.as_deref().map(str::as_bytes);
         let picked = self.sender.pick(model, None, 0, 0);
-        let is_list = route == Route::Models && head.method == Method::GET;
+        let is_list = *route == Route::Models && going.head.method == Method::GET;
         let (body, upload) = RequestBody::new(body, self.settings.max_body_bytes);
-        let request = Request::from_parts(head, body);
-        let learn = ToLearn::default();
-        let answer = self.forward(stream, request, upload, id, learn, picked, settlement);
+        let ready = Ready {
+            body,
+            upload,
+            picked,
+        };
+        let answer = self.forward(stream, &mut going, ready, id);
         match answer.await {
             Ok(list) if is_list => self.of_one(&session, list, id).await,
             answer => answer,
@@ -184,10 +182,11 @@ async fn list_of(
 ) -> Option<Vec<Value>> {
     headers::remove_own(&mut headers);
     headers.remove(header::CONTENT_LENGTH);
-    let mut request = Request::new(RequestBody::default());
-    *request.uri_mut() = Uri::from_static(WHOLE_LIST);
-    *request.headers_mut() = headers;
-    let answer = sender.send(picked, request, None).await.ok()?;
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.uri = Uri::from_static(WHOLE_LIST);
+    head.headers = headers;
+    let answer = sender.send(picked, &head, RequestBody::default(), None);
+    let answer = answer.await.ok()?;
     if answer.status() != StatusCode::OK {
         return None;
     }

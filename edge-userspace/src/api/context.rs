@@ -113,13 +113,13 @@ impl ToLearn {
     /// The answer of `upstream` has begun. Puts the hint into its headers; gives who reads
     /// along.
     pub(super) fn begun(
-        self,
+        &mut self,
         upstream: UpstreamId,
         status: StatusCode,
+        form: BodyForm,
         headers: &mut HeaderMap,
-    ) -> Option<Side> {
-        let is_event_stream = headers::is_event_stream(headers);
-        let is_readable = is_event_stream || headers::is_json(headers);
+    ) -> Option<Box<Side>> {
+        let is_readable = matches!(form, BodyForm::Events | BodyForm::Json);
         let is_read = status == StatusCode::OK && is_readable;
         if let Some(told) = &self.turn {
             told.turn.answered();
@@ -129,34 +129,29 @@ impl ToLearn {
             self.failed();
         }
         let mut hint = None;
-        let opening = self.turn.filter(|_| status.is_success()).map(|told| {
-            let Told { turn, about } = told;
-            turn.keep(upstream);
-            if let Some(name) = &about.name {
-                turn.announce(name);
-            }
-            // Of what is not read nothing can be learnt.
-            is_read.then(|| {
-                let listening = turn.ask(about.wants_hint);
-                hint = listening.hint().map(str::to_owned);
-                Opening::new(move |text| listening.learn(text))
-            })
-        });
+        let opening = self
+            .turn
+            .take()
+            .filter(|_| status.is_success())
+            .map(|told| {
+                let Told { turn, about } = told;
+                turn.keep(upstream);
+                if let Some(name) = &about.name {
+                    turn.announce(name);
+                }
+                // Of what is not read nothing can be learnt.
+                is_read.then(|| {
+                    let listening = turn.ask(about.wants_hint);
+                    hint = listening.hint().map(str::to_owned);
+                    Opening::new(move |text| listening.learn(text))
+                })
+            });
         headers::tell_hint(headers, hint.as_deref());
-        let form = if is_event_stream {
-            BodyForm::Events
-        } else if is_readable {
-            BodyForm::Json
-        } else if headers::is_encoded(headers) {
-            BodyForm::Encoded
-        } else {
-            BodyForm::Unsaid
-        };
         // An error costs nothing, whatever it is; an answer is never relayed unread without a word.
         let is_watched = is_readable || status.is_success();
-        let output = self.output.filter(|_| is_watched)?;
+        let output = self.output.take().filter(|_| is_watched)?;
         // Of an answer that is none, nothing is learnt.
-        let learn = self.usage.filter(|_| is_read);
+        let learn = self.usage.take().filter(|_| is_read);
         let side = Side::new(form, output, learn, opening.flatten());
         Some(if status.is_success() {
             side

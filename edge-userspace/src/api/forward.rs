@@ -3,21 +3,31 @@
 //! Not here: what may be refused before ([`super`]), which upstream it is
 //! ([`crate::upstream`]), the bytes of the answer ([`crate::relay`]).
 
+use super::begun::Going;
 use super::context::ToLearn;
-use super::error::{ApiError, X_EDGE_NOT_BEGUN};
+use super::error::ApiError;
 use super::quota::Sending;
 use super::{Api, RequestId, ended, headers};
+use crate::relay::side::BodyForm;
 use crate::relay::{Company, Relayed, RequestBody, ResponseBody, Whose};
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Picked, Upload};
 use crate::usage::Settlement;
-use http::header;
-use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{Response, Version, header};
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// A request that is to be sent.
+pub(super) struct Ready {
+    pub(super) body: RequestBody,
+    /// None: it has no body.
+    pub(super) upload: Option<Rc<Upload>>,
+    /// None: no upstream takes its model.
+    pub(super) picked: Option<Picked>,
+}
 
 impl Api {
     /// The upstream for a prompt; none when there is none for its model.
@@ -28,79 +38,70 @@ impl Api {
         self.sender.pick(model, affinity, prefix_tokens, tokens)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all of it is one request's, and put together nowhere else"
-    )]
     pub(super) async fn forward(
         &self,
         stream: Stream,
-        request: Request<RequestBody>,
-        upload: Option<Rc<Upload>>,
+        going: &mut Going,
+        ready: Ready,
         id: &RequestId,
-        learn: ToLearn,
-        picked: Option<Picked>,
-        settlement: Settlement,
     ) -> Result<Response<ResponseBody>, ApiError> {
+        let Ready {
+            body,
+            upload,
+            picked,
+        } = ready;
         let picked = picked.ok_or_else(|| {
             ApiError::not_found("No upstream of this node serves the request's model")
         })?;
-        let (mut head, body) = request.into_parts();
-        headers::remove_own(&mut head.headers);
-        let mut request = Request::new(body);
-        *request.method_mut() = head.method;
-        *request.uri_mut() = path_of(head.uri);
-        *request.headers_mut() = head.headers;
-
         tracing::debug!(
             request_id = id.text().to_str().unwrap_or_default(),
             upstream = picked.name(),
             why = picked.why().name(),
-            prefix_tokens = learn.affinity().1,
+            prefix_tokens = going.learn.affinity().1,
             tokens = picked.tokens(),
             "goes to an upstream"
         );
         let waiting = Waiting::new(&self.metrics);
         let begun = Instant::now();
-        let sending = Sending::new(settlement, upload.as_deref());
-        learn.sent(picked.id());
-        let answered = stream.run(self.sender.send(picked, request, upload.as_deref()));
+        let upload = upload.as_deref();
+        let settlement = mem::replace(&mut going.settlement, Settlement::none());
+        let sending = Sending::new(settlement, upload);
+        going.learn.sent(picked.id());
+        let answered = stream.run(self.sender.send(picked, &going.head, body, upload));
         let answered = answered.await;
         waiting.over();
         let waited = begun.elapsed();
         id.wait(waited);
-        let answered = answered.map_err(ended)?;
-        let (head, answer) = match answered {
+        let (head, answer) = match answered.map_err(ended)? {
             Ok(answered) => answered.into_parts(),
             Err(error) => {
                 if !matches!(error, upstream::Error::Body(_)) {
-                    learn.failed();
+                    going.learn.failed();
                 }
                 sending.failed(&error);
                 return Err(self.failed(&error, id));
             }
         };
-        let settlement = sending.answered(head.status);
+        going.settlement = sending.answered(head.status);
         self.metrics.first_byte.observe(waited);
-        Ok(self.relay(head, answer, stream, id, learn, settlement))
+        Ok(self.relay(head, answer, stream, going, id))
     }
 
     fn relay(
         &self,
-        head: http::response::Parts,
+        mut head: http::response::Parts,
         answer: Answer<RequestBody>,
         stream: Stream,
+        going: &mut Going,
         id: &RequestId,
-        learn: ToLearn,
-        settlement: Settlement,
     ) -> Response<ResponseBody> {
-        let mut headers = head.headers;
-        upstream::strip_hop_by_hop(&mut headers);
-        // Whatever an upstream says: it has begun.
-        headers.remove(X_EDGE_NOT_BEGUN);
-        let extras = learn.extras;
-        let side = learn.begun(answer.picked().id(), head.status, &mut headers);
-        let is_event_stream = headers::is_event_stream(&headers);
+        let headers = &mut head.headers;
+        let form = headers::received(headers);
+        let Going {
+            learn, settlement, ..
+        } = going;
+        let side = learn.begun(answer.picked().id(), head.status, form, headers);
+        let is_event_stream = form == BodyForm::Events;
         if is_event_stream {
             // An error event may have to be added.
             headers.remove(header::CONTENT_LENGTH);
@@ -109,8 +110,8 @@ impl Api {
             is_event_stream,
             idle_timeout: answer.picked().target().idle_timeout(),
             side,
-            extras,
-            settlement,
+            extras: learn.extras,
+            settlement: mem::replace(settlement, Settlement::none()),
             whose: Whose {
                 unreadable: Rc::clone(&self.unreadable),
                 upstream: answer.picked().id(),
@@ -118,10 +119,9 @@ impl Api {
             },
         };
         let body = Relayed::new(answer, company, stream, Arc::clone(&self.metrics));
-        let mut response = Response::new(ResponseBody::Relayed(body));
-        *response.status_mut() = head.status;
-        *response.headers_mut() = headers;
-        response
+        // As HTTP/2 and HTTP/1.1 each have it.
+        head.version = Version::default();
+        Response::from_parts(head, ResponseBody::Relayed(body))
     }
 
     /// What the client is told, and what is logged, about a request that the upstream did
@@ -157,12 +157,6 @@ impl Api {
         }
         told
     }
-}
-
-/// The path and query alone, as a request to an origin has them (RFC 9112 section 3.2.1).
-fn path_of(uri: Uri) -> Uri {
-    let path = uri.into_parts().path_and_query;
-    Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
 }
 
 /// Counts a client that leaves before it gets a response's head.

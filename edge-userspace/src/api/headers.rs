@@ -1,13 +1,16 @@
 //! The headers that the edge adds to a response, and those that are its alone.
 
 use super::digits::{DIGITS, digits};
+use super::error::X_EDGE_NOT_BEGUN;
 use super::layer::{self, X_ANTHROPIC_LAYER};
 use super::request_id::RequestId;
 use super::seen::OWN_BETAS;
 use super::settings::Settings;
 use crate::context::hints::encode;
 use crate::prompt::Count;
+use crate::relay::side::BodyForm;
 use crate::telemetry::Lane;
+use crate::upstream::{is_of_one_hop, strip_hop_by_hop};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
@@ -88,29 +91,57 @@ fn remove_own_betas(headers: &mut HeaderMap) {
     }
 }
 
-/// Tells how the answer will begin, if that is to be told; what an upstream says of it is no
-/// promise of ours.
-pub(super) fn tell_hint(headers: &mut HeaderMap, hint: Option<&str>) {
-    match hint.and_then(encode::header) {
-        Some(value) => drop(headers.insert(X_ANTHROPIC_PREFIX_HINT, value)),
-        None => drop(headers.remove(X_ANTHROPIC_PREFIX_HINT)),
+/// Takes out of an upstream's answer what belongs to its connection, and what the edge alone says:
+/// an upstream may be an edge as well. What is left says that of the body.
+pub(super) fn received(headers: &mut HeaderMap) -> BodyForm {
+    // Most answers have none: one look at all names is cheaper than looking each up.
+    let (mut hops, mut own) = (false, false);
+    let (mut media_type, mut encoding) = (None, None);
+    for (name, value) in &*headers {
+        match name.as_str() {
+            "content-type" => media_type = media_type.or(Some(value)),
+            "content-encoding" => encoding = encoding.or(Some(value)),
+            "connection" => hops = true,
+            "x-edge-not-begun"
+            | "x-edge-input-tokens"
+            | "x-anthropic-layer"
+            | "x-anthropic-prefix-hint" => own = true,
+            name => hops |= is_of_one_hop(name),
+        }
     }
+    let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let is = |known: &[u8]| media_type.is_some_and(|value| is_of_type(value, known));
+    let form = if !encoding.is_none_or(is_plain) {
+        BodyForm::Encoded
+    } else if is(b"text/event-stream") {
+        BodyForm::Events
+    } else if is(b"application/json") {
+        BodyForm::Json
+    } else {
+        BodyForm::Unsaid
+    };
+    if hops {
+        strip_hop_by_hop(headers);
+    }
+    if own {
+        // Whatever an upstream says: it has begun.
+        headers.remove(X_EDGE_NOT_BEGUN);
+        for name in [
+            X_EDGE_INPUT_TOKENS,
+            X_ANTHROPIC_LAYER,
+            X_ANTHROPIC_PREFIX_HINT,
+        ] {
+            headers.remove(name);
+        }
+    }
+    form
 }
 
-/// Whether the body is compressed, although no upstream is asked for that.
-pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
-    !is_plain(headers)
-}
-
-/// Whether the body is one JSON text that can be read as such.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    is_plain(headers) && is_media_type(headers, b"application/json")
-}
-
-/// Whether the body is a stream of server-sent events that can be read as such. One that an
-/// upstream has compressed although it was asked not to is passed as mere bytes.
-pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    is_plain(headers) && is_media_type(headers, b"text/event-stream")
+/// Tells how the answer will begin, if that is to be told.
+pub(super) fn tell_hint(headers: &mut HeaderMap, hint: Option<&str>) {
+    if let Some(value) = hint.and_then(encode::header) {
+        headers.insert(X_ANTHROPIC_PREFIX_HINT, value);
+    }
 }
 
 /// Whether a body ends as JSON or an event stream does, by its content type. An empty one has
@@ -122,7 +153,7 @@ pub fn is_json_or_events(headers: &HeaderMap) -> bool {
         || is_media_type(headers, b"text/event-stream")
 }
 
-/// Says how many tokens the request's prompt has; an upstream may be an edge as well.
+/// Says how many tokens the request's prompt has.
 pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
     let value = |count: Count| {
         let mut room = [0; DIGITS];
@@ -133,9 +164,8 @@ pub(super) fn tell_count(headers: &mut HeaderMap, count: Option<Count>) {
         ];
         HeaderValue::from_maybe_shared(Bytes::from(parts.concat())).ok()
     };
-    match count.and_then(value) {
-        Some(value) => drop(headers.insert(X_EDGE_INPUT_TOKENS, value)),
-        None => drop(headers.remove(X_EDGE_INPUT_TOKENS)),
+    if let Some(value) = count.and_then(value) {
+        headers.insert(X_EDGE_INPUT_TOKENS, value);
     }
 }
 
@@ -167,10 +197,8 @@ pub(super) fn dress(headers: &mut HeaderMap, settings: &Settings, lane: Lane, id
         Lane::Zero => Some(settings.layer.sign(id.text(), id.at_s())),
         Lane::Legacy => Some(layer::LEGACY),
     };
-    match layer {
-        Some(layer) => drop(headers.insert(X_ANTHROPIC_LAYER, layer)),
-        // An upstream may be an edge as well.
-        None => drop(headers.remove(X_ANTHROPIC_LAYER)),
+    if let Some(layer) = layer {
+        headers.insert(X_ANTHROPIC_LAYER, layer);
     }
     let route = match lane {
         Lane::Zero => HeaderValue::from_static("direct"),
@@ -197,20 +225,18 @@ pub(super) fn tell_id_for_chat(headers: &mut HeaderMap, id: &RequestId) {
         .or_insert_with(|| id.text().clone());
 }
 
-fn is_plain(headers: &HeaderMap) -> bool {
-    (headers.get(header::CONTENT_ENCODING))
-        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+fn is_media_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
+    let value = headers.get(header::CONTENT_TYPE);
+    value.is_some_and(|value| is_of_type(value, media_type))
 }
 
 /// Parameters such as `charset` do not count.
-fn is_media_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| {
-        let value = value.as_bytes();
-        let end = value.iter().position(|byte| *byte == b';');
-        value[..end.unwrap_or(value.len())]
-            .trim_ascii()
-            .eq_ignore_ascii_case(media_type)
-    })
+fn is_of_type(value: &HeaderValue, media_type: &[u8]) -> bool {
+    let value = value.as_bytes();
+    let end = value.iter().position(|byte| *byte == b';');
+    value[..end.unwrap_or(value.len())]
+        .trim_ascii()
+        .eq_ignore_ascii_case(media_type)
 }
 
 #[cfg(test)]
@@ -236,6 +262,7 @@ mod tests {
         let mut headers: HeaderMap = (lines.iter())
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
             .collect();
+        received(&mut headers);
         let id = RequestIds::new().next();
         dress(&mut headers, &settings(), lane, &id);
         (headers, id)
@@ -331,6 +358,33 @@ mod tests {
     }
 
     #[test]
+    fn what_an_upstream_says_of_its_connection_or_as_an_edge_goes() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("keep-alive", "timeout=5"),
+            ("x-edge-not-begun", "true"),
+            ("x-edge-input-tokens", "7;exact"),
+            ("x-anthropic-layer", "legacy-gateway"),
+            ("x-anthropic-prefix-hint", "\"a\""),
+            ("content-type", "application/json"),
+            ("content-type", "text/event-stream"),
+            ("x-edge-other", "stays"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        assert_eq!(received(&mut headers), BodyForm::Json, "by the first");
+        assert_eq!(headers.keys_len(), 2);
+        assert!(headers.contains_key("x-edge-other"));
+        headers.remove(header::CONTENT_TYPE);
+        assert_eq!(received(&mut headers), BodyForm::Unsaid);
+        let identity = HeaderValue::from_static("Identity");
+        headers.insert(header::CONTENT_ENCODING, identity);
+        assert_eq!(received(&mut headers), BodyForm::Unsaid);
+    }
+
+    #[test]
     fn event_streams_carry_no_layer() {
         let upstream = [
             ("content-type", "text/event-stream; charset=utf-8"),
@@ -339,10 +393,11 @@ mod tests {
         for lane in [Lane::Zero, Lane::Legacy] {
             let (mut headers, _) = dressed(&upstream, lane);
             assert!(!headers.contains_key("x-anthropic-layer"));
-            assert!(is_event_stream(&headers));
+            assert_eq!(received(&mut headers), BodyForm::Events);
             let gzip = HeaderValue::from_static("gzip");
             headers.insert(header::CONTENT_ENCODING, gzip);
-            assert!(!is_event_stream(&headers), "nothing can be added to it");
+            let form = received(&mut headers);
+            assert_eq!(form, BodyForm::Encoded, "nothing can be added to it");
         }
     }
 }

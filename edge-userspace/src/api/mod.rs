@@ -37,16 +37,16 @@ use crate::context::{Contexts, Turn, wire};
 use crate::keys::KeyRecord;
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Extras, Incoming, RequestBody, ResponseBody, Unreadable};
-use crate::session::{End, Presented, Refusal, Session, State};
+use crate::session::{End, Presented, Refusal, Session, State, Stream};
 use crate::telemetry::{Bounded, ConnectionEnd, Metrics, Requests};
 use crate::upstream::{Fault, Sender, Upstreams};
 use crate::usage::{Ledger, Settlement};
 use admit::{Admitted, Announced, Refused};
-use begun::{Counting, Work};
+use begun::{Counting, Facts, Work};
 use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
-use forward::Waiting;
+use forward::{Ready, Waiting};
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use seen::Seen;
@@ -74,6 +74,9 @@ pub struct Api {
     log: Bounded,
     unreadable: Rc<Unreadable>,
 }
+
+/// What a client gets.
+type Answered = Result<Response<ResponseBody>, ApiError>;
 
 /// What is decided about a request before it is sent on.
 enum Plan {
@@ -124,38 +127,44 @@ impl Api {
     /// Answers a request of a connection that has begun. Dropping the future, or the response's
     /// body before its end, closes the upstream connection that works on it.
     pub async fn answer(&self, session: &Rc<Session>, begun: Begun) -> Response<ResponseBody> {
-        let Begun {
+        let Begun { facts, work } = begun;
+        // In boxes: most of a connection's requests wait in the upstream's part.
+        let (answered, count) = match work {
+            Work::Said(response) => (Ok(*response), None),
+            Work::Pass(stream, passing) => {
+                (Box::pin(self.pass(stream, passing, &facts)).await, None)
+            }
+            Work::Count(stream, counting) => Box::pin(self.counted(stream, counting, &facts)).await,
+        };
+        let response = answered.unwrap_or_else(|error| whole(error.response(facts.id.text())));
+        self.dressed(session, &facts, response, count)
+    }
+
+    /// An answer with all that the edge has to say in its head.
+    fn dressed(
+        &self,
+        session: &Session,
+        facts: &Facts,
+        mut response: Response<ResponseBody>,
+        count: Option<Count>,
+    ) -> Response<ResponseBody> {
+        let Facts {
             id,
             route,
             lane,
             version,
             is_head,
             key,
-            work,
-        } = begun;
-        let mut count = None;
-        // In boxes: most of a connection's requests wait in the upstream's part.
-        let mut response = match work {
-            Work::Said(response) => *response,
-            Work::Pass(passing) => {
-                let passed = Box::pin(self.pass(passing, route, &id)).await;
-                passed.unwrap_or_else(|error| whole(error.response(id.text())))
-            }
-            Work::Count(counting) => {
-                let (answered, told) = Box::pin(self.counted(counting, route, &id)).await;
-                count = told;
-                answered.unwrap_or_else(|error| whole(error.response(id.text())))
-            }
-        };
-        if route != Route::None && response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        } = facts;
+        if *route != Route::None && response.status() == StatusCode::METHOD_NOT_ALLOWED {
             let allow = HeaderValue::from_static(route.methods());
             response.headers_mut().insert(header::ALLOW, allow);
         }
-        if session.state() != State::Open && version < Version::HTTP_2 {
+        if session.state() != State::Open && *version < Version::HTTP_2 {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
-        if is_head {
+        if *is_head {
             if let ResponseBody::Whole(Some(body)) = response.body() {
                 let length = HeaderValue::from(body.len());
                 response
@@ -166,15 +175,18 @@ impl Api {
             *response.body_mut() = ResponseBody::Whole(None);
         }
         headers::tell_count(response.headers_mut(), count);
-        self.tell_limits(key.or_else(|| session.key()).as_deref(), &mut response);
-        headers::dress(response.headers_mut(), &self.settings, lane, &id);
-        if route == Route::ChatCompletions {
-            headers::tell_id_for_chat(response.headers_mut(), &id);
+        match key {
+            Some(key) => self.tell_limits(Some(key), &mut response),
+            None => self.tell_limits(session.key().as_deref(), &mut response),
+        }
+        headers::dress(response.headers_mut(), &self.settings, *lane, id);
+        if *route == Route::ChatCompletions {
+            headers::tell_id_for_chat(response.headers_mut(), id);
         }
         headers::tell_time(response.headers_mut(), id.took());
         self.metrics
             .requests
-            .one(Requests::new(route, response.status()));
+            .one(Requests::new(*route, response.status()));
         response
     }
 
@@ -194,11 +206,13 @@ impl Api {
         if !(asks_health && open) {
             let presented = seen.presented();
             let authenticated = session.authenticate(presented, id.at_s());
-            authenticated.map_err(|refusal| match session.would_serve(presented, id.at_s()) {
-                true => refused(refusal).again(),
-                false => refused(refusal),
+            let shown = authenticated.map_err(|refusal| {
+                match session.would_serve(presented, id.at_s()) {
+                    true => refused(refusal).again(),
+                    false => refused(refusal),
+                }
             })?;
-            *key = session.key();
+            *key = Some(shown);
         }
         if session.identity().over_rate {
             return Err(self.over_rate(session));
@@ -283,26 +297,53 @@ impl Api {
     /// Counts the prompt, then answers with the count or sends the request on.
     async fn counted(
         &self,
-        counting: Box<Counting>,
-        route: Route,
-        id: &RequestId,
-    ) -> (Result<Response<ResponseBody>, ApiError>, Option<Count>) {
-        let Counting {
-            stream,
-            request,
-            announced,
-            mut settlement,
-        } = *counting;
-        let (head, mut body) = request.into_parts();
-        let session = Rc::clone(stream.session());
+        stream: Stream,
+        mut counting: Box<Counting>,
+        facts: &Facts,
+    ) -> (Answered, Option<Count>) {
         let waiting = Waiting::new(&self.metrics);
         let mut waited = Duration::ZERO;
-        let admitted = self.admit(&session, route, &announced, &mut body, &mut waited);
-        let admitted = stream.run(admitted).await;
-        id.wait(waited);
+        let Counting {
+            body, announced, ..
+        } = &mut *counting;
+        let admitted = stream.run(self.admit(facts, announced, body, &mut waited));
+        let admitted = admitted.await;
+        facts.id.wait(waited);
         if !matches!(admitted, Ok(Err(Refused::Body(Fault::ClientLeft)))) {
             waiting.over();
         }
+        let session = stream.session();
+        let admitted = match admitted {
+            Ok(Ok(admitted)) => admitted,
+            Ok(Err(refused)) => {
+                let is_over = matches!(refused, Refused::Body(_));
+                let goes_on = matches!(session.state(), State::Open | State::Closing);
+                if goes_on && !is_over {
+                    let Counting { going, body, .. } = *counting;
+                    self.read_off(session, body, going.head.version, false);
+                }
+                return (Err(self.not_admitted(&refused).not_begun()), None);
+            }
+            Err(end) => return (Err(ended(end).not_begun()), None),
+        };
+        let count = Some(admitted.counted.count);
+        match self.ready(session, &mut counting, facts, admitted) {
+            Ok(ready) => {
+                let sent = self.forward(stream, &mut counting.going, ready, &facts.id);
+                (sent.await, count)
+            }
+            Err(answered) => (*answered, count),
+        }
+    }
+
+    /// What is to be sent of a request that has been read, and where; or its answer.
+    fn ready(
+        &self,
+        session: &Session,
+        counting: &mut Counting,
+        facts: &Facts,
+        admitted: Admitted,
+    ) -> Result<Ready, Box<Answered>> {
         let Admitted {
             counted,
             turn,
@@ -310,50 +351,44 @@ impl Api {
             held,
             begun,
             waited,
-        } = match admitted {
-            Ok(Ok(admitted)) => admitted,
-            Ok(Err(refused)) => {
-                let is_over = matches!(refused, Refused::Body(_));
-                let goes_on = matches!(session.state(), State::Open | State::Closing);
-                if goes_on && !is_over {
-                    self.read_off(&session, body, head.version, false);
-                }
-                return (Err(self.not_admitted(&refused).not_begun()), None);
-            }
-            Err(end) => return (Err(ended(end).not_begun()), None),
+        } = admitted;
+        let Counting {
+            going, announced, ..
+        } = counting;
+        let may_use = |key: &KeyRecord| key.allows_model(&counted.model);
+        let may_use = match &facts.key {
+            Some(key) if waited.is_zero() => may_use(key),
+            // It may be another by now.
+            _ => session.key().is_none_or(|key| may_use(&key)),
         };
-        let count = Some(counted.count);
-        if session
-            .key()
-            .is_some_and(|key| !key.allows_model(&counted.model))
-        {
-            return (Err(model_not_allowed()), count);
+        if !may_use {
+            return Err(Box::new(Err(model_not_allowed())));
         }
-        if route == Route::CountTokens {
-            return (admit::counted(&counted).map(whole), count);
+        if facts.route == Route::CountTokens {
+            return Err(Box::new(admit::counted(&counted).map(whole)));
         }
-        if let Err(error) = self.reserve(&session, &mut settlement, &counted) {
-            return (Err(error), count);
-        }
+        let reserved = self.reserve(session, &mut going.settlement, &counted);
+        reserved.map_err(|error| Box::new(Err(error)))?;
         if turn.as_ref().is_some_and(Turn::is_hit) {
             let took = begun.elapsed().saturating_sub(waited);
             self.metrics.context_path.observe(took);
         }
-        let (body, upload) = RequestBody::whole(pieces, held);
-        let request = Request::from_parts(head, body);
-        let mut learn = ToLearn {
+        going.learn = ToLearn {
             usage: counted.learn,
             turn: None,
             output: Some(counted.output),
             extras: announced.extras,
         };
-        if let (Some(turn), Some(about)) = (turn, announced.about) {
-            learn.turn = Some(Told::new(turn, &counted.prefixes, about));
+        if let (Some(turn), Some(about)) = (turn, announced.about.take()) {
+            going.learn.turn = Some(Told::new(turn, &counted.prefixes, about));
         }
-        let picked = self.pick(&counted.model, counted.count.tokens, &learn);
-        let upload = Some(upload);
-        let sent = self.forward(stream, request, upload, id, learn, picked, settlement);
-        (sent.await, count)
+        let picked = self.pick(&counted.model, counted.count.tokens, &going.learn);
+        let (body, upload) = RequestBody::whole(pieces, held);
+        Ok(Ready {
+            body,
+            upload: Some(upload),
+            picked,
+        })
     }
 
     fn body_failed(&self, fault: Fault) -> ApiError {

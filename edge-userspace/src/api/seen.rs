@@ -62,6 +62,8 @@ pub(super) struct Seen<'a> {
     pub(super) wants_prefix_hint: bool,
     /// The client asks for a running count within event streams.
     pub(super) wants_usage: bool,
+    has_own: bool,
+    cookies: usize,
 }
 
 impl<'a> Seen<'a> {
@@ -126,7 +128,10 @@ impl<'a> Seen<'a> {
                     seen.context_ids_conflict |= seen.context_id.is_some_and(|id| id != value);
                     seen.context_id = Some(value);
                 }
-                "x-anthropic-context-hint" => seen.context_hint = Some(value.as_bytes()),
+                "x-anthropic-context-hint" => {
+                    seen.context_hint = Some(value.as_bytes());
+                    seen.has_own = true;
+                }
                 "anthropic-beta" => {
                     let names = value.as_bytes().split(|byte| *byte == b',');
                     for name in names {
@@ -136,7 +141,9 @@ impl<'a> Seen<'a> {
                 }
                 "x-debug" => {
                     seen.debug_legacy |= value.as_bytes().eq_ignore_ascii_case(b"legacy");
+                    seen.has_own = true;
                 }
+                "cookie" => seen.cookies += 1,
                 _ => {}
             }
         }
@@ -147,6 +154,12 @@ impl<'a> Seen<'a> {
         // Both are the client's own, so an early exit tells it nothing.
         self.keys_conflict |= self.key.is_some_and(|other| other != key);
         self.key = Some(key);
+    }
+
+    /// Whether something of it is not to be sent on, or not as it is
+    /// ([`super::headers::remove_own`]).
+    pub(super) fn speaks_to_the_edge(&self) -> bool {
+        self.has_own || self.wants_prefix_hint || self.wants_usage || self.cookies > 1
     }
 
     pub(super) fn presented(&self) -> Presented<'a> {

@@ -21,6 +21,7 @@ pub use prefixes::{Charged as LegacyCharge, Prefixes};
 pub use replay::{Replay, Use};
 pub use total::Total;
 
+use crate::clock;
 use crate::config::Config;
 use crate::kernel::memory::Memory;
 use crate::kernel::{self, ProgramError};
@@ -302,6 +303,15 @@ impl Now {
         Self {
             unix_s: unix.map_or(0, |since| since.as_secs()),
             monotonic_ns: (monotonic.tv_sec as u64) * 1_000_000_000 + monotonic.tv_nsec as u64,
+        }
+    }
+
+    /// The clocks as of the kernel's last tick: for who counts by the minute.
+    #[must_use]
+    pub fn of_last_tick() -> Self {
+        Self {
+            unix_s: clock::unix_s(),
+            monotonic_ns: clock::monotonic().as_nanos() as u64,
         }
     }
 }

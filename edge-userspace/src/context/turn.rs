@@ -9,12 +9,13 @@ use super::hints::{Hints, Question};
 use super::preheat::Preheats;
 use super::slots::{Sizes, Slots, SlotsError};
 use super::{Boundary, Chain, Entry, Fingerprint, Key, Owner, Secret, Tenant};
+use crate::clock;
 use crate::config;
 use crate::telemetry::{ContextOutcome, Metrics, Preheat};
 use crate::upstream::{GIVEN_UP, UpstreamId};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is remembered of conversations. Shared by all threads.
 pub struct Contexts {
@@ -25,8 +26,8 @@ pub struct Contexts {
     hints: Option<Hints>,
     preheats: Preheats,
     metrics: Arc<Metrics>,
-    /// Its clock's zero.
-    started: Instant,
+    /// Its clock's zero, by [`clock::monotonic`].
+    started: Duration,
 }
 
 /// Why nothing can be remembered. Each says what to do.
@@ -55,8 +56,8 @@ pub struct Turn {
     message: Box<[u8]>,
     /// Where a beginning that was nowhere is expected.
     expected: Cell<Option<UpstreamId>>,
-    /// Since when its upstream owes an answer.
-    sent: Cell<Option<Instant>>,
+    /// Since when its upstream owes an answer, by [`clock::monotonic`].
+    sent: Cell<Option<Duration>>,
 }
 
 /// Compares how an answer begins with what was predicted, and learns from it.
@@ -91,7 +92,7 @@ impl Contexts {
             hints,
             preheats: Preheats::new(config.preheats_per_minute),
             metrics: Arc::clone(metrics),
-            started: Instant::now(),
+            started: clock::monotonic(),
         })))
     }
 
@@ -132,13 +133,13 @@ impl Contexts {
             self.metrics.contexts.one(ContextOutcome::Unnamed);
             return None;
         };
-        let now = Instant::now();
-        let now_s = self.seconds(now);
+        let now_s = self.now_s();
+        let begun = Instant::now();
         let found = chain.probe().find_map(|boundary| {
             let entry = self.slots.find(&key(owner, boundary), now_s)?;
             Some((*boundary, entry))
         });
-        self.metrics.context_look_up.observe(now.elapsed());
+        self.metrics.context_look_up.observe(begun.elapsed());
         let turn = Turn {
             contexts: Arc::clone(self),
             owner,
@@ -189,12 +190,12 @@ impl Contexts {
     }
 
     fn now_s(&self) -> u32 {
-        self.seconds(Instant::now())
+        self.seconds(clock::monotonic())
     }
 
-    fn seconds(&self, now: Instant) -> u32 {
+    fn seconds(&self, now: Duration) -> u32 {
         // 136 years.
-        u32::try_from(now.duration_since(self.started).as_secs()).unwrap_or(u32::MAX)
+        u32::try_from(now.saturating_sub(self.started).as_secs()).unwrap_or(u32::MAX)
     }
 }
 
@@ -239,7 +240,7 @@ impl Turn {
     /// It is sent to `upstream`. Those who begin alike and come before there is an answer are to
     /// find that place, not to have the same read in each other one.
     pub fn sent(&self, upstream: UpstreamId) {
-        let now = Instant::now();
+        let now = clock::monotonic();
         self.sent.set(Some(now));
         let now_s = self.contexts.seconds(now);
         for (boundary, counted) in self.beginnings() {
@@ -342,7 +343,8 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if (self.sent.get()).is_some_and(|sent| sent.elapsed() >= GIVEN_UP) {
+        if (self.sent.get()).is_some_and(|sent| clock::monotonic().saturating_sub(sent) >= GIVEN_UP)
+        {
             self.leave();
         }
     }

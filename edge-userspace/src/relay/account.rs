@@ -23,7 +23,7 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(
         metrics: Arc<Metrics>,
-        side: Option<Side>,
+        side: Option<Box<Side>>,
         settlement: Settlement,
         whose: Whose,
     ) -> Self {
@@ -31,7 +31,7 @@ impl Account {
         Self {
             metrics,
             bytes: 0,
-            side: side.map(Box::new),
+            side,
             settlement: Some(settlement),
             whose,
         }

@@ -30,15 +30,11 @@ const BEFORE_BREAK: Duration = Duration::from_millis(10);
 const LAST_EVENT: Duration = Duration::from_millis(400);
 
 /// The body of any response.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every response is relayed; a box would be one allocation more for each"
-)]
 pub enum ResponseBody {
     /// Made by the edge.
     Whole(Option<Bytes>),
-    /// The upstream's.
-    Relayed(Relayed),
+    /// The upstream's. In a box: on its way to the connection a response moves again and again.
+    Relayed(Box<Relayed>),
 }
 
 /// What a response is relayed with.
@@ -48,7 +44,7 @@ pub struct Company {
     /// How long the upstream may be silent within it.
     pub idle_timeout: Duration,
     /// Reads along, where something is to be learnt.
-    pub side: Option<Side>,
+    pub side: Option<Box<Side>>,
     /// What of the edge's own goes into it.
     pub extras: Extras,
     /// Hears what is used.
@@ -107,7 +103,7 @@ impl Relayed {
         company: Company,
         stream: Stream,
         metrics: Arc<Metrics>,
-    ) -> Self {
+    ) -> Box<Self> {
         let Company {
             is_event_stream,
             idle_timeout,
@@ -124,7 +120,7 @@ impl Relayed {
             }
         });
         let ping_every = extras.ping_after.filter(|_| is_event_stream);
-        let mut relayed = Self {
+        let mut relayed = Box::new(Self {
             answer: Some(answer),
             events: is_event_stream.then(Boundary::default),
             mark: Mark::default(),
@@ -135,7 +131,7 @@ impl Relayed {
             owed: None,
             stream,
             account: Account::new(metrics, side, settlement, whose),
-        };
+        });
         if relayed.is_end_stream() {
             relayed.complete();
         }

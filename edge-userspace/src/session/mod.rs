@@ -8,6 +8,7 @@
 //! wire ([`crate::listener`], [`crate::relay`]).
 
 mod keeper;
+mod known;
 mod registry;
 mod run;
 mod running;
@@ -20,15 +21,15 @@ pub use run::Run;
 pub use stop::Stop;
 pub use task::Task;
 
+use crate::clock;
 use crate::keys::{KeyRecord, Keyring, Refused};
 use crate::listener::Identity;
-use crate::secret::{ApiKey, KeyHash};
+use crate::secret::ApiKey;
 use crate::telemetry::Lane;
 use edge_common::token::KeyId;
+use known::Known;
 use registry::{Registration, Signal};
 use running::Running;
-use rustix::time::{ClockId, clock_gettime};
-use sha2::{Digest as _, Sha256};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,6 +44,8 @@ pub struct Session {
     keyring: Arc<Keyring>,
     sessions: Arc<Sessions>,
     bound: RefCell<Option<Bound>>,
+    /// The key as requests showed it.
+    known: RefCell<Known>,
     state: Cell<State>,
     /// Requests that run.
     streams: RefCell<Slab<Running>>,
@@ -52,7 +55,7 @@ pub struct Session {
     begun: Cell<Option<Begun>>,
     /// Whom to wake when the state changes: the one who runs the connection.
     driver: RefCell<Option<Waker>>,
-    /// When the last one ended, by [`clock`].
+    /// When the last one ended, by [`clock::monotonic`].
     last_request: Cell<Duration>,
     /// Set by other threads.
     key_ended: Signal,
@@ -133,12 +136,13 @@ impl Session {
             keyring,
             sessions,
             bound: RefCell::default(),
+            known: RefCell::default(),
             state: Cell::new(State::Open),
             streams: RefCell::default(),
             requests: Cell::new(0),
             begun: Cell::new(None),
             driver: RefCell::default(),
-            last_request: Cell::new(clock()),
+            last_request: Cell::new(clock::monotonic()),
             key_ended,
         };
         if let Some(key) = session.identity.key.clone() {
@@ -165,11 +169,15 @@ impl Session {
     /// thread runs it, so of two first requests exactly one binds.
     ///
     /// A key that is not the bound one poisons the connection. `now_s` is Unix time in
-    /// seconds.
+    /// seconds. Gives the key's entry as it is now.
     ///
     /// # Errors
     /// Why the request is not to be served.
-    pub fn authenticate(&self, presented: Presented<'_>, now_s: u64) -> Result<(), Refusal> {
+    pub fn authenticate(
+        &self,
+        presented: Presented<'_>,
+        now_s: u64,
+    ) -> Result<Arc<KeyRecord>, Refusal> {
         match self.state() {
             State::Open | State::Closing => {}
             State::Poisoned => return Err(Refusal::Poisoned),
@@ -182,7 +190,7 @@ impl Session {
         // As it is now: validity may have changed since the connection was made.
         let key = self.keyring.find(id).ok_or(Refusal::Ended)?;
         match presented {
-            Presented::Key(shown) if is_key(&key, shown) => {}
+            Presented::Key(shown) if self.known.borrow_mut().is_key(&key, shown) => {}
             Presented::Key(_) => {
                 self.change(State::Poisoned);
                 return Err(Refusal::Invalid);
@@ -194,10 +202,15 @@ impl Session {
             Presented::Nothing if key.alpn_only && self.identity.lane == Lane::Zero => {}
             Presented::Nothing => return Err(Refusal::Missing),
         }
-        key.usable(now_s).map_err(Refusal::Refused)
+        key.usable(now_s).map_err(Refusal::Refused)?;
+        Ok(key)
     }
 
-    fn authenticate_first(&self, presented: Presented<'_>, now_s: u64) -> Result<(), Refusal> {
+    fn authenticate_first(
+        &self,
+        presented: Presented<'_>,
+        now_s: u64,
+    ) -> Result<Arc<KeyRecord>, Refusal> {
         let shown = match presented {
             Presented::Key(shown) => ApiKey::new(shown.to_vec()),
             Presented::Nothing => return Err(Refusal::Missing),
@@ -208,7 +221,8 @@ impl Session {
             Refused::Unknown | Refused::NotLoaded => Refusal::Invalid,
             refused => Refusal::Refused(refused),
         })?;
-        self.bind(key)
+        self.bind(Arc::clone(&key))?;
+        Ok(key)
     }
 
     /// Whether a refused key would be served on a connection of its own: a good one, in the lane
@@ -233,12 +247,6 @@ impl Session {
     #[must_use]
     pub fn key(&self) -> Option<Arc<KeyRecord>> {
         self.keyring.find(self.key_id()?)
-    }
-
-    /// Most tokens of a prompt of the bound key, as its entry says now; none: it says nothing.
-    #[must_use]
-    pub fn max_prompt_tokens(&self) -> Option<u64> {
-        self.key()?.max_prompt_tokens
     }
 
     fn bind(&self, key: Arc<KeyRecord>) -> Result<(), Refusal> {
@@ -342,7 +350,7 @@ impl Session {
         if self.running() > 0 {
             return Duration::ZERO;
         }
-        clock().saturating_sub(self.last_request.get())
+        clock::monotonic().saturating_sub(self.last_request.get())
     }
 
     /// Whether a key is bound.
@@ -350,17 +358,6 @@ impl Session {
     pub fn is_bound(&self) -> bool {
         self.bound.borrow().is_some()
     }
-}
-
-fn is_key(key: &KeyRecord, shown: &[u8]) -> bool {
-    // Compared in constant time.
-    key.key_hash == KeyHash::new(Sha256::digest(shown).into())
-}
-
-/// CLOCK_MONOTONIC as of the kernel's last tick, some milliseconds ago: seconds count here, and
-/// it is read at each request's end.
-fn clock() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::MonotonicCoarse)).unwrap_or_default()
 }
 
 /// A request that runs on a connection.
@@ -407,7 +404,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.session.streams.borrow_mut().remove(self.slot);
-        self.session.last_request.set(clock());
+        self.session.last_request.set(clock::monotonic());
     }
 }
 

@@ -96,9 +96,12 @@ async fn kept(world: &World, stop: &Stop) {
 fn a_tokens_key_binds_and_another_key_poisons() {
     let world = World::new([record(b"a", false), record(b"b", false)]);
     let session = world.connection(Some(b"a"));
-    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), Ok(()));
     assert_eq!(
-        session.authenticate(Presented::Nothing, NOW_S),
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        Ok(())
+    );
+    assert_eq!(
+        session.authenticate(Presented::Nothing, NOW_S).map(drop),
         Err(Refusal::Missing)
     );
     assert_eq!(
@@ -107,12 +110,12 @@ fn a_tokens_key_binds_and_another_key_poisons() {
         "a missing key poisons nothing"
     );
     assert_eq!(
-        session.authenticate(Presented::Key(b"b"), NOW_S),
+        session.authenticate(Presented::Key(b"b"), NOW_S).map(drop),
         Err(Refusal::Invalid)
     );
     assert_eq!(session.state(), State::Poisoned);
     assert_eq!(
-        session.authenticate(Presented::Key(b"a"), NOW_S),
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
         Err(Refusal::Poisoned),
         "not even its own key serves a poisoned connection"
     );
@@ -124,17 +127,24 @@ fn without_a_token_the_first_good_key_binds() {
     let world = World::new([record(b"a", false), record(b"b", false)]);
     let session = world.connection(None);
     assert_eq!(
-        session.authenticate(Presented::Key(b"unknown"), NOW_S),
+        session
+            .authenticate(Presented::Key(b"unknown"), NOW_S)
+            .map(drop),
         Err(Refusal::Invalid)
     );
     assert_eq!(
-        session.authenticate(Presented::Conflicting, NOW_S),
+        session
+            .authenticate(Presented::Conflicting, NOW_S)
+            .map(drop),
         Err(Refusal::Conflicting)
     );
     assert!(!session.is_bound() && session.state() == State::Open);
-    assert_eq!(session.authenticate(Presented::Key(b"b"), NOW_S), Ok(()));
     assert_eq!(
-        session.authenticate(Presented::Key(b"a"), NOW_S),
+        session.authenticate(Presented::Key(b"b"), NOW_S).map(drop),
+        Ok(())
+    );
+    assert_eq!(
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
         Err(Refusal::Invalid),
         "a good key, but not this connection's"
     );
@@ -148,30 +158,48 @@ fn a_key_of_other_audiences_serves_nothing_and_binds_nothing() {
     let world = World::new([elsewhere.clone(), record(b"b", false)]);
     let session = world.connection(None);
     let refused = Err(Refusal::Refused(Refused::NotForAudience));
-    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), refused);
+    assert_eq!(
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        refused
+    );
     assert!(!session.is_bound() && session.state() == State::Open);
-    assert_eq!(session.authenticate(Presented::Key(b"b"), NOW_S), Ok(()));
+    assert_eq!(
+        session.authenticate(Presented::Key(b"b"), NOW_S).map(drop),
+        Ok(())
+    );
     // One that loses the audience while it is bound loses it here too.
     let bound = World::new([record(b"a", false)]);
     let session = bound.connection(Some(b"a"));
-    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), Ok(()));
+    assert_eq!(
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        Ok(())
+    );
     bound.keyring.apply([Edit::Put(elsewhere)]);
-    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), refused);
+    assert_eq!(
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        refused
+    );
 }
 
 #[test]
 fn alpn_only_needs_no_header_and_only_on_the_zero_lane() {
     let world = World::new([record(b"a", true), record(b"b", false)]);
     let session = world.connection(Some(b"a"));
-    assert_eq!(session.authenticate(Presented::Nothing, NOW_S), Ok(()));
     assert_eq!(
-        session.authenticate(Presented::Key(b"b"), NOW_S),
+        session.authenticate(Presented::Nothing, NOW_S).map(drop),
+        Ok(())
+    );
+    assert_eq!(
+        session.authenticate(Presented::Key(b"b"), NOW_S).map(drop),
         Err(Refusal::Invalid)
     );
     let legacy = world.connection(None);
-    assert_eq!(legacy.authenticate(Presented::Key(b"a"), NOW_S), Ok(()));
     assert_eq!(
-        legacy.authenticate(Presented::Nothing, NOW_S),
+        legacy.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        Ok(())
+    );
+    assert_eq!(
+        legacy.authenticate(Presented::Nothing, NOW_S).map(drop),
         Err(Refusal::Missing)
     );
 }
@@ -181,7 +209,9 @@ fn conflicting_keys_on_a_bound_connection_poison_it() {
     let world = World::new([record(b"a", true)]);
     let session = world.connection(Some(b"a"));
     assert_eq!(
-        session.authenticate(Presented::Conflicting, NOW_S),
+        session
+            .authenticate(Presented::Conflicting, NOW_S)
+            .map(drop),
         Err(Refusal::Conflicting)
     );
     assert_eq!(session.state(), State::Poisoned);
@@ -192,7 +222,9 @@ fn a_key_that_expires_while_connected_is_refused_then() {
     let world = World::new([record(b"a", false)]);
     let session = world.connection(Some(b"a"));
     assert_eq!(
-        session.authenticate(Presented::Key(b"a"), NOW_S + 101),
+        session
+            .authenticate(Presented::Key(b"a"), NOW_S + 101)
+            .map(drop),
         Err(Refusal::Refused(Refused::Expired))
     );
     assert_eq!(session.state(), State::Open);
@@ -213,7 +245,7 @@ async fn revoking_or_removing_a_key_ends_its_connections_and_no_others() {
     assert_eq!(of_a.state(), State::Ended(End::Key));
     assert_eq!(of_b.state(), State::Open);
     assert_eq!(
-        of_a.authenticate(Presented::Key(b"a"), NOW_S),
+        of_a.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
         Err(Refusal::Ended)
     );
     world.keyring.apply([Edit::Remove(b.id)]);
@@ -269,7 +301,11 @@ async fn idle_connections_are_closed_sooner_without_a_key() {
     let _stream = busy.begin();
     let running = Stop::new();
     // The sessions' clock is the system's, which cannot be paused: move it back.
-    let ago = |s| clock().checked_sub(Duration::from_secs(s)).unwrap();
+    let ago = |s| {
+        clock::monotonic()
+            .checked_sub(Duration::from_secs(s))
+            .unwrap()
+    };
     for session in [&bound, &unbound, &busy] {
         session.last_request.set(ago(31));
     }
@@ -292,7 +328,10 @@ async fn after_the_stop_signal_streams_may_finish_until_the_drain_timeout() {
     let wait = |s| Duration::from_secs(s);
     let _ = tokio::time::timeout(wait(29), watch.as_mut()).await;
     assert_eq!(session.state(), State::Closing);
-    assert_eq!(session.authenticate(Presented::Key(b"a"), NOW_S), Ok(()));
+    assert_eq!(
+        session.authenticate(Presented::Key(b"a"), NOW_S).map(drop),
+        Ok(())
+    );
     assert_eq!(world.connection(Some(b"a")).state(), State::Closing);
     let _ = tokio::time::timeout(wait(2), watch.as_mut()).await;
     assert_eq!(session.state(), State::Ended(End::Draining));

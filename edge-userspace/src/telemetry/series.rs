@@ -54,7 +54,10 @@ impl<S: Series> Counters<S> {
     /// Counts `n` more.
     #[inline]
     pub fn add(&self, series: S, n: u64) {
-        self.values[series.index()].fetch_add(n, Ordering::Relaxed);
+        // Many add nothing most of the time, and a locked addition is not free.
+        if n > 0 {
+            self.values[series.index()].fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     /// Counts one more.

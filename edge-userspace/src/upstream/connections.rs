@@ -3,22 +3,21 @@
 use super::addresses::Addresses;
 use super::burst::Burst;
 use super::connect;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Unanswered};
+use super::patience::Limit;
 use super::picked::Picked;
 use super::places::Places;
 use super::pool::Pool;
-use super::{Answer, ConnectError, Error, Sendable, Target, Upload, UpstreamId, Upstreams};
+use super::{ConnectError, Error, Sendable, Target, Upload, UpstreamId, Upstreams};
 use crate::telemetry::{Metrics, UpstreamConnection};
-use http::{Method, Request, Response, StatusCode};
-use http_body::Body;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, ready};
-use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// The connections to one upstream. `B` is the body of the requests.
 pub(super) struct Connections<B: Sendable> {
@@ -33,21 +32,16 @@ pub(super) struct Connections<B: Sendable> {
     is_opening: Cell<bool>,
 }
 
-/// Why there is no response, and the request when nothing of it was sent.
+/// Why there is no response, and the request's body when nothing of it was sent.
 pub(super) struct Failed<B> {
     pub(super) error: Error,
-    pub(super) unsent: Option<Request<B>>,
-    pub(super) picked: Picked,
+    pub(super) unsent: Option<B>,
 }
 
 impl<B> Failed<B> {
     /// In a box: it is rare and large.
-    fn new(error: Error, unsent: Option<Request<B>>, picked: Picked) -> Box<Self> {
-        Box::new(Self {
-            error,
-            unsent,
-            picked,
-        })
+    fn new(error: Error, unsent: Option<B>) -> Box<Self> {
+        Box::new(Self { error, unsent })
     }
 }
 
@@ -78,63 +72,65 @@ impl<B: Sendable> Connections<B> {
         &self.pool
     }
 
-    /// Sends one request and waits for the head of its response. Dropping the future, or
-    /// later the answer before its end, closes the upstream connection at once.
+    /// Sends one request and waits for the head of its response; gives that, and the connection on
+    /// which the rest of it comes. Dropping the future closes the connection at once.
     ///
     /// A bodiless GET whose reused connection turns out to be dead is sent again, once and on
     /// a new connection. Of any other request something may have been begun.
     pub(super) async fn send(
         &self,
-        mut picked: Picked,
-        mut request: Request<B>,
+        picked: &mut Picked,
+        head: &Parts,
+        mut body: B,
         upload: Option<&Upload>,
-    ) -> Result<Response<Answer<B>>, Box<Failed<B>>> {
+    ) -> Result<(Response<()>, Exchange<B>), Box<Failed<B>>> {
         let mut idle = self.pool.take();
         loop {
             let reused = idle.is_some();
             let mut exchange = match idle.take() {
                 Some(exchange) => exchange,
-                None => match self.connect_for(&mut picked, &mut request).await {
+                None => match self.connect_for(picked, &mut body).await {
                     Ok(exchange) => exchange,
-                    Err(error) => {
-                        return Err(Failed::new(error.into(), Some(request), picked));
-                    }
+                    Err(error) => return Err(Failed::new(error.into(), Some(body))),
                 },
             };
-            let repeat = (reused && is_repeatable(&request)).then(|| copy_head(&request));
-            let asked = {
-                let limit = picked.target().first_byte_timeout;
-                let _aside = upload.map(|upload| exchange.aside(upload));
-                let asked = pin!(exchange.ask(request));
-                before(limit, upload, asked).await
+            let repeats = reused && head.method == Method::GET && body.is_end_stream();
+            exchange.ask(&picked.target().own, head, body);
+            let limit = Limit {
+                begun: Instant::now(),
+                limit: picked.target().first_byte_timeout,
+                upload,
             };
-            let broken = match asked {
-                Ok(Ok(response)) => {
+            let answered = {
+                let _aside = upload.map(|upload| exchange.aside(upload));
+                exchange.answered(limit).await
+            };
+            let broken = match answered {
+                Ok(response) => {
                     if response.status().is_server_error() {
                         picked.failed();
                     } else if refuses(response.status()) {
                         picked.refused();
                     }
                     picked.answered();
-                    let answer = |()| Answer::new(exchange, &self.pool, picked);
-                    return Ok(response.map(answer));
+                    return Ok((response, exchange));
                 }
-                Ok(Err(broken)) => broken,
-                Err(error) => {
+                Err(Unanswered::Broken(broken)) => broken,
+                Err(Unanswered::GivenUp(error)) => {
                     if let Error::FirstByte(_) = error {
                         picked.failed();
                     }
-                    return Err(Failed::new(error, None, picked));
+                    return Err(Failed::new(error, None));
                 }
             };
             if let Some(fault) = upload.and_then(Upload::fault) {
-                return Err(Failed::new(Error::Body(fault), None, picked));
+                return Err(Failed::new(Error::Body(fault), None));
             }
-            let Some(again) = repeat else {
+            if !repeats {
                 picked.failed();
-                return Err(Failed::new(Error::Broken(broken), None, picked));
-            };
-            request = again;
+                return Err(Failed::new(Error::Broken(broken), None));
+            }
+            body = B::default();
             tracing::debug!(error = %broken, "a reused connection was dead; asking again");
             self.metrics
                 .upstream_connections
@@ -166,16 +162,16 @@ impl<B: Sendable> Connections<B> {
         self.upstreams.target(self.id)
     }
 
-    /// Connects, and has the request read ahead meanwhile. In a box: it is rare and large,
+    /// Connects, and has the body read ahead meanwhile. In a box: it is rare and large,
     /// and every request's future would have room for it.
     async fn connect_for(
         &self,
         picked: &mut Picked,
-        request: &mut Request<B>,
+        body: &mut B,
     ) -> Result<Exchange<B>, ConnectError> {
         let mut connect: Pin<Box<dyn Future<Output = _>>> = Box::pin(self.connect());
         let connected = poll_fn(|cx| {
-            request.body_mut().read_ahead(cx);
+            body.read_ahead(cx);
             connect.as_mut().poll(cx)
         })
         .await;
@@ -214,48 +210,8 @@ impl<B: Sendable> Connections<B> {
     }
 }
 
-/// Runs `asked` until the request has been sent and `limit` has gone by since. While the
-/// body still comes in, each piece of it begins the limit anew.
-async fn before<T>(
-    limit: Duration,
-    upload: Option<&Upload>,
-    mut asked: Pin<&mut impl Future<Output = T>>,
-) -> Result<T, Error> {
-    let begun = Instant::now();
-    let mut timer = pin!(sleep_until(begun + limit));
-    poll_fn(|cx| {
-        loop {
-            if let Poll::Ready(answered) = asked.as_mut().poll(cx) {
-                return Poll::Ready(Ok(answered));
-            }
-            ready!(timer.as_mut().poll(cx));
-            let (since, limit, fault) = match upload {
-                Some(upload) => upload.waiting(limit),
-                None => (begun, limit, None),
-            };
-            if since + limit <= Instant::now() {
-                return Poll::Ready(Err(fault.map_or(Error::FirstByte(limit), Error::Body)));
-            }
-            timer.as_mut().reset(since + limit);
-        }
-    })
-    .await
-}
-
 /// Whether it may be the upstream's own doing that it does not answer: too much to do, a
 /// credential or a model that it does not have.
 fn refuses(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 404 | 408 | 429)
-}
-
-fn is_repeatable<B: Body>(request: &Request<B>) -> bool {
-    request.method() == Method::GET && request.body().is_end_stream()
-}
-
-fn copy_head<B: Default>(request: &Request<B>) -> Request<B> {
-    let mut copy = Request::new(B::default());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }

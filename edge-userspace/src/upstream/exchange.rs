@@ -7,14 +7,17 @@
 use super::acks::Holding;
 use super::burst::{Aside, Burst, Slot};
 use super::connect::{Io, Socket};
+use super::head::Own;
+use super::patience::{Limit, Patience};
 use super::picked::Picked;
 use super::places::Place;
 use super::pool::Pool;
 use super::receiving::Receiving;
 use super::sending::Sending;
-use super::{Broken, Sendable, Upload};
+use super::{Broken, Error, Sendable, Upload};
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::request::Parts;
+use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -35,9 +38,18 @@ struct Live<B> {
     /// The request could not be written to its end. What comes all the same is heard.
     unwritten: Option<Broken>,
     receiving: Receiving,
+    patience: Patience,
     /// Acknowledgements of this response are held back.
     acks: Option<Holding>,
     _place: Place,
+}
+
+/// Why there is no response.
+pub(super) enum Unanswered {
+    /// The connection is of no more use.
+    Broken(Broken),
+    /// It was waited for too long.
+    GivenUp(Error),
 }
 
 /// How the request is written.
@@ -63,24 +75,36 @@ impl<B: Sendable> Exchange<B> {
             sending: Sending::new(),
             unwritten: None,
             receiving: Receiving::new(),
+            patience: Patience::default(),
             acks: None,
             _place: place,
         }))
     }
 
-    /// Sends the request and waits for the response's head.
-    pub(super) fn ask(
-        &mut self,
-        request: Request<B>,
-    ) -> impl Future<Output = Result<Response<()>, Broken>> {
-        self.0.method = request.method().clone();
-        self.0.sending.begin(request);
-        self.0.way = match self.0.io {
+    /// Begins to send a request.
+    pub(super) fn ask(&mut self, own: &Own, head: &Parts, body: B) {
+        let live = &mut *self.0;
+        live.method = head.method.clone();
+        live.sending.begin(own, head, body);
+        live.way = match live.io {
             Io::Plain(_) => Way::Unknown,
             Io::Tls(_) => Way::Alone,
         };
+    }
+
+    /// Sends it on, and waits for the response's head.
+    pub(super) fn answered(
+        &mut self,
+        limit: Limit<'_>,
+    ) -> impl Future<Output = Result<Response<()>, Unanswered>> {
         let live = &mut *self.0;
-        std::future::poll_fn(|cx| live.poll_head(cx))
+        std::future::poll_fn(move |cx| {
+            if let Poll::Ready(head) = live.poll_head(cx) {
+                return Poll::Ready(head.map_err(Unanswered::Broken));
+            }
+            let over = live.patience.poll(limit, cx);
+            over.map(|error| Err(Unanswered::GivenUp(error)))
+        })
     }
 
     /// To be kept while a request with that body is asked.

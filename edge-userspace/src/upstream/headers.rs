@@ -19,7 +19,9 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-fn is_of_one_hop(name: &str) -> bool {
+/// Whether a header of that name is of one hop, though nothing names it.
+#[must_use]
+pub fn is_of_one_hop(name: &str) -> bool {
     matches!(
         name,
         "keep-alive"
@@ -33,15 +35,19 @@ fn is_of_one_hop(name: &str) -> bool {
     )
 }
 
-fn strip_named(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
+/// What `connection` names and may take out.
+pub(super) fn named(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
         .get_all(header::CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
-        .collect();
-    for name in named {
+        .collect()
+}
+
+fn strip_named(headers: &mut HeaderMap) {
+    for name in named(headers) {
         headers.remove(name);
     }
     headers.remove(header::CONNECTION);

@@ -4,9 +4,10 @@ use super::choose::{Set, Wants, Why};
 use super::target::Target;
 use super::upstreams::Member;
 use super::{ConnectError, UpstreamId, Upstreams};
+use crate::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The upstream that a request was given to. While this exists the request is outstanding
 /// there, however it ends.
@@ -21,8 +22,8 @@ pub struct Picked {
     pub(super) waiting_tokens: u32,
     /// Whether it must say if the upstream takes connections again.
     pub(super) is_probe: bool,
-    /// Since when the upstream owes the head of an answer.
-    pub(super) owes_since: Option<Instant>,
+    /// Since when the upstream owes the head of an answer, by [`clock::monotonic`].
+    pub(super) owes_since: Option<Duration>,
 }
 
 /// An upstream that owed an answer for so long when the client left has failed it.
@@ -54,11 +55,6 @@ impl Picked {
             let waiting = &self.member().outstanding.waiting_tokens;
             waiting.fetch_sub(tokens.into(), Ordering::Relaxed);
         }
-    }
-
-    /// Whether another upstream takes the request too.
-    pub(super) fn has_other(&self) -> bool {
-        !self.serving.without(self.id).is_empty()
     }
 
     /// Its upstream's name.
@@ -113,7 +109,9 @@ impl Picked {
 
 impl Drop for Picked {
     fn drop(&mut self) {
-        if (self.owes_since).is_some_and(|since| since.elapsed() >= GIVEN_UP) {
+        if (self.owes_since)
+            .is_some_and(|since| clock::monotonic().saturating_sub(since) >= GIVEN_UP)
+        {
             self.failed();
         }
         self.began();

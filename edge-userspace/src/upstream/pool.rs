@@ -3,11 +3,12 @@
 use super::Sendable;
 use super::acks::Acks;
 use super::exchange::Exchange;
+use crate::clock;
 use crate::telemetry::{Metrics, UpstreamConnection};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The idle connections. When there are too many, the one that has been idle longest goes.
 pub(super) struct Pool<B: Sendable> {
@@ -21,7 +22,8 @@ pub(super) struct Pool<B: Sendable> {
 
 struct Idle<B: Sendable> {
     exchange: Exchange<B>,
-    since: Instant,
+    /// By [`clock::monotonic`].
+    since: Duration,
 }
 
 impl<B: Sendable> Pool<B> {
@@ -42,7 +44,7 @@ impl<B: Sendable> Pool<B> {
         loop {
             let Idle { exchange, since } = self.idle.borrow_mut().pop_back()?;
             self.metrics.idle_upstream_connections.dec();
-            if since.elapsed() > self.keep_idle {
+            if clock::monotonic().saturating_sub(since) > self.keep_idle {
                 continue;
             }
             if exchange.is_usable() {
@@ -69,7 +71,7 @@ impl<B: Sendable> Pool<B> {
         }
         idle.push_back(Idle {
             exchange,
-            since: Instant::now(),
+            since: clock::monotonic(),
         });
         self.metrics.idle_upstream_connections.inc();
     }
@@ -78,8 +80,9 @@ impl<B: Sendable> Pool<B> {
     pub(super) fn reap(&self) {
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
+        let now = clock::monotonic();
         idle.retain(|Idle { exchange, since }| {
-            since.elapsed() <= self.keep_idle && exchange.is_usable()
+            now.saturating_sub(*since) <= self.keep_idle && exchange.is_usable()
         });
         let gone = i64::try_from(before - idle.len()).unwrap_or(i64::MAX);
         self.metrics.idle_upstream_connections.dec_by(gone);

@@ -7,7 +7,8 @@ use super::connections::{Connections, Failed};
 use super::pool::Pool;
 use super::{Answer, Error, Picked, Sendable, Upload, Upstreams};
 use crate::telemetry::Metrics;
-use http::{Request, Response};
+use http::Response;
+use http::request::Parts;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -114,8 +115,8 @@ impl<B: Sendable> Sender<B> {
     /// response. Dropping the future, or later the answer before its end, closes the upstream
     /// connection at once, and the request is outstanding no more.
     ///
-    /// The request's URI is a path with its query; its headers are the client's, which each
-    /// upstream gets as it wants them; `upload` tells how its body comes on, when it has one.
+    /// The request's head is the client's, which each upstream gets as it wants it; `upload`
+    /// tells how its body comes on, when it has one.
     ///
     /// # Errors
     /// See [`Error`]. A request that could not be sent for want of a connection is sent to
@@ -123,37 +124,35 @@ impl<B: Sendable> Sender<B> {
     pub async fn send(
         &self,
         mut picked: Picked,
-        mut request: Request<B>,
+        head: &Parts,
+        mut body: B,
         upload: Option<&Upload>,
     ) -> Result<Response<Answer<B>>, Error> {
-        // Another upstream must not see what this one wants, its credential above all.
-        let mut original = picked.has_other().then(|| request.headers().clone());
+        let mut is_first = true;
         loop {
-            picked.target().prepare(request.headers_mut());
             let connections = &self.connections[usize::from(picked.id().0)];
-            let failed = match connections.send(picked, request, upload).await {
-                Ok(answered) => return Ok(answered),
-                Err(failed) => failed,
+            let failed = match connections.send(&mut picked, head, body, upload).await {
+                Ok((response, exchange)) => {
+                    let answer = |()| Answer::new(exchange, connections.pool(), picked);
+                    return Ok(response.map(answer));
+                }
+                Err(failed) => *failed,
             };
-            let Failed {
-                error,
-                unsent,
-                picked: failed,
-            } = *failed;
-            let (Some(mut again), Some(headers)) = (unsent, original.take()) else {
+            let Failed { error, unsent } = failed;
+            let Some(unsent) = unsent.filter(|_| is_first) else {
                 return Err(error);
             };
-            let Some(other) = self.upstreams.other(&failed, &self.random) else {
+            let Some(other) = self.upstreams.other(&picked, &self.random) else {
                 return Err(error);
             };
             tracing::debug!(
                 %error,
-                upstream = failed.name(),
+                upstream = picked.name(),
                 other = other.name(),
                 "asking another upstream"
             );
-            *again.headers_mut() = headers;
-            request = again;
+            is_first = false;
+            body = unsent;
             picked = other;
         }
     }

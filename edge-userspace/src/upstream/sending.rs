@@ -1,10 +1,11 @@
 //! A request on its way out: its head, then its body as that comes.
 
 use super::connect::Io;
+use super::head::{self, Own};
 use super::{Broken, Sendable};
 use bytes::{Buf as _, Bytes};
-use http::header::{self, HeaderMap};
-use http::{Method, Request, Uri};
+use http::Method;
+use http::request::Parts;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;
@@ -56,10 +57,8 @@ impl<B: Sendable> Sending<B> {
         }
     }
 
-    /// Begins with a request whose URI is a path and whose headers are those of this hop but for
-    /// the framing, which is told here.
-    pub(super) fn begin(&mut self, request: Request<B>) {
-        let (head, body) = request.into_parts();
+    /// Begins with a request of that head as the client sent it.
+    pub(super) fn begin(&mut self, own: &Own, head: &Parts, body: B) {
         let has_body = !body.is_end_stream();
         let length = if has_body {
             body.size_hint().exact()
@@ -70,7 +69,7 @@ impl<B: Sendable> Sending<B> {
         let tells = has_body || !matches!(head.method, Method::GET | Method::HEAD);
         self.first.clear();
         self.written = 0;
-        write_head(&mut self.first, &head.method, &head.uri, &head.headers);
+        head::write(&mut self.first, own, head);
         // Writing to memory does not fail.
         let _ = match length {
             Some(length) if tells => write!(self.first, "content-length: {length}\r\n\r\n"),
@@ -255,29 +254,11 @@ impl<B: Sendable> Sending<B> {
     }
 }
 
-/// Without what tells the framing, and without the empty line at its end.
-fn write_head(out: &mut Vec<u8>, method: &Method, uri: &Uri, headers: &HeaderMap) {
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let lines: usize = (headers.iter())
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum();
-    out.reserve(lines + path.len() + 64);
-    for part in [method.as_str(), " ", path, " HTTP/1.1\r\n"] {
-        out.extend_from_slice(part.as_bytes());
-    }
-    let framing = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-    for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(name)) {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::relay::RequestBody;
+    use http::{HeaderValue, Request};
 
     #[test]
     fn the_framing_is_told_here_and_once() {
@@ -286,8 +267,10 @@ mod tests {
             .header("content-length", "9")
             .header("transfer-encoding", "chunked")
             .header("x-a", "b");
-        sending.begin(request.body(RequestBody::default()).unwrap());
-        let head = "POST /v1/x?y HTTP/1.1\r\nx-a: b\r\ncontent-length: 0\r\n\r\n";
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let own = Own::new(&HeaderValue::from_static("a"), None);
+        sending.begin(&own, &head, RequestBody::default());
+        let head = "POST /v1/x?y HTTP/1.1\r\nhost: a\r\naccept-encoding: identity\r\nx-a: b\r\ncontent-length: 0\r\n\r\n";
         assert_eq!(String::from_utf8_lossy(&sending.first), head);
     }
 

@@ -1,9 +1,9 @@
 //! Where requests go and what they must carry there: the configuration made ready.
 
+use super::head::Own;
 use crate::config::{self, Credential};
 use crate::secret;
 use edge_client::tls::{RootsError, roots_of, system_roots};
-use http::HeaderMap;
 use http::header::{self, HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -23,9 +23,8 @@ pub struct Target {
     pub(super) max_idle: usize,
     pub(super) keep_idle: Duration,
     idle_timeout: Duration,
-    host_header: HeaderValue,
-    /// `None`: the client's passes.
-    credential: Option<(HeaderName, HeaderValue)>,
+    /// What stands in every request's head.
+    pub(super) own: Own,
 }
 
 /// Why the configuration cannot be made ready. Each says what to do.
@@ -76,6 +75,7 @@ impl Target {
         } else {
             None
         };
+        let host_header = HeaderValue::try_from(host_header).map_err(|_| invalid_host())?;
         Ok(Self {
             host: config.host.clone(),
             port: config.port,
@@ -86,8 +86,7 @@ impl Target {
             max_connections: config.max_connections,
             max_idle: config.max_idle,
             keep_idle: config.keep_idle,
-            host_header: HeaderValue::try_from(host_header).map_err(|_| invalid_host())?,
-            credential: credential(&config.credential)?,
+            own: Own::new(&host_header, credential(&config.credential)?),
         })
     }
 
@@ -96,26 +95,7 @@ impl Target {
     pub fn idle_timeout(&self) -> Duration {
         self.idle_timeout
     }
-
-    /// Makes a client's headers the upstream's: its host, its credential, no compression
-    /// (it would hold back events), nothing that belongs to the client's connection.
-    pub fn prepare(&self, headers: &mut HeaderMap) {
-        super::strip_hop_by_hop(headers);
-        headers.remove(header::EXPECT);
-        headers.insert(header::HOST, self.host_header.clone());
-        headers.insert(
-            header::ACCEPT_ENCODING,
-            HeaderValue::from_static("identity"),
-        );
-        if let Some((name, value)) = &self.credential {
-            headers.remove(X_API_KEY);
-            headers.remove(header::AUTHORIZATION);
-            headers.insert(name, value.clone());
-        }
-    }
 }
-
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 fn credential(config: &Credential) -> Result<Option<(HeaderName, HeaderValue)>, TargetError> {
     let Credential::Replace { header, from } = config else {

@@ -11,7 +11,9 @@ pub const CLIENT_SILENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Upload {
     stage: Cell<Stage>,
-    since: Cell<Instant>,
+    /// None: since the request began to be sent.
+    since: Cell<Option<Instant>>,
+    has_begun: Cell<bool>,
     fault: Cell<Option<Fault>>,
     has_passed: Cell<bool>,
 }
@@ -39,7 +41,8 @@ impl Default for Upload {
     fn default() -> Self {
         Self {
             stage: Cell::new(Stage::UpstreamTakes),
-            since: Cell::new(Instant::now()),
+            since: Cell::new(None),
+            has_begun: Cell::new(false),
             fault: Cell::new(None),
             has_passed: Cell::new(false),
         }
@@ -49,14 +52,17 @@ impl Default for Upload {
 impl Upload {
     /// A piece, or the end, was handed to the upstream's connection.
     pub fn passed(&self) {
-        self.since.set(Instant::now());
-        self.stage.set(Stage::UpstreamTakes);
+        let waited = self.stage.replace(Stage::UpstreamTakes) == Stage::ClientSends;
+        // A first piece that is there goes with the request's head: no clock is read for it.
+        if self.has_begun.replace(true) || waited {
+            self.since.set(Some(Instant::now()));
+        }
     }
 
     /// There is nothing to hand over until the client sends more.
     pub fn waits_for_client(&self) {
         if self.stage.replace(Stage::ClientSends) == Stage::UpstreamTakes {
-            self.since.set(Instant::now());
+            self.since.set(Some(Instant::now()));
         }
     }
 
@@ -89,11 +95,16 @@ impl Upload {
     }
 
     /// Since when someone is waited for, how long that may last, and whose fault it is
-    /// then; `limit` is how long the upstream may take.
-    pub(super) fn waiting(&self, limit: Duration) -> (Instant, Duration, Option<Fault>) {
+    /// then; `limit` is how long the upstream may take, to which it began to be sent at `begun`.
+    pub(super) fn waiting(
+        &self,
+        begun: Instant,
+        limit: Duration,
+    ) -> (Instant, Duration, Option<Fault>) {
+        let since = self.since.get().map_or(begun, |since| since.max(begun));
         match self.stage.get() {
-            Stage::UpstreamTakes => (self.since.get(), limit, None),
-            Stage::ClientSends => (self.since.get(), CLIENT_SILENCE, Some(Fault::ClientSilent)),
+            Stage::UpstreamTakes => (since, limit, None),
+            Stage::ClientSends => (since, CLIENT_SILENCE, Some(Fault::ClientSilent)),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::failures::Failures;
 use super::picked::Picked;
 use super::target::{Target, TargetError};
 use super::{ConnectError, UpstreamId};
+use crate::clock;
 use crate::config;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -394,7 +395,7 @@ impl Upstreams {
             serving,
             waiting_tokens,
             is_probe: why == Why::Probe,
-            owes_since: Some(Instant::now()),
+            owes_since: Some(clock::monotonic()),
         }
     }
 

@@ -213,7 +213,9 @@ impl Account {
         }
         self.day.add(today, held.input, 0);
         self.running_input.fetch_add(held.input, Ordering::Relaxed);
-        self.held_whole.fetch_add(held.whole, Ordering::Relaxed);
+        if held.whole > 0 {
+            self.held_whole.fetch_add(held.whole, Ordering::Relaxed);
+        }
         let began = window.add(now.unix_s, held.input, 0, burst);
         (Fits::Now, began)
     }
@@ -221,7 +223,9 @@ impl Account {
     /// A request ends that held back so much of the day for a whole answer, and of which so
     /// much was booked.
     pub(super) fn release(&self, whole: u64, booked: Booked) {
-        self.held_whole.fetch_sub(whole, Ordering::Relaxed);
+        if whole > 0 {
+            self.held_whole.fetch_sub(whole, Ordering::Relaxed);
+        }
         self.rebook_running(booked, Booked::default());
     }
 
@@ -231,8 +235,10 @@ impl Account {
             (&self.running_input, before.input, now.input),
             (&self.running_output, before.output, now.output),
         ] {
-            // Wraps as it must where it is less.
-            cell.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+            if now != before {
+                // Wraps as it must where it is less.
+                cell.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+            }
         }
     }
 
@@ -263,7 +269,9 @@ impl Account {
             (cache_written, used.cache_written),
             (output, used.output),
         ] {
-            total.fetch_add(more, Ordering::Relaxed);
+            if more > 0 {
+                total.fetch_add(more, Ordering::Relaxed);
+            }
         }
     }
 

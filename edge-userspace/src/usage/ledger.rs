@@ -73,7 +73,7 @@ impl Ledger {
         keyring: &Arc<Keyring>,
         metrics: &Arc<Metrics>,
     ) -> Arc<Self> {
-        Self::with_clock(config, keyring, metrics, Now::read)
+        Self::with_clock(config, keyring, metrics, Now::of_last_tick)
     }
 
     /// The same, by another clock than the system's.
@@ -241,7 +241,9 @@ impl Ledger {
             (&self.reserved_output, output),
             (&account.reserved_output, output),
         ] {
-            cell.fetch_add(more, Ordering::Relaxed);
+            if more > 0 {
+                cell.fetch_add(more, Ordering::Relaxed);
+            }
         }
     }
 
@@ -253,7 +255,9 @@ impl Ledger {
             (&self.reserved_output, output),
             (&account.reserved_output, output),
         ] {
-            cell.fetch_sub(less, Ordering::Relaxed);
+            if less > 0 {
+                cell.fetch_sub(less, Ordering::Relaxed);
+            }
         }
     }
 

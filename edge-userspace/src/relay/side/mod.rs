@@ -86,14 +86,14 @@ enum Form {
 
 impl Side {
     /// For a body of that form. `output` counts its text; `learn` and `opening` are told what
-    /// they want to know.
+    /// they want to know. In a box: it is large.
     #[must_use]
     pub fn new(
         form: BodyForm,
         output: Output,
         learn: Option<Learn>,
         opening: Option<Opening>,
-    ) -> Self {
+    ) -> Box<Self> {
         let (form, unread) = match form {
             BodyForm::Json => (Form::Whole, Unread::default()),
             BodyForm::Events => (Form::Events(Box::default()), Unread::default()),
@@ -101,7 +101,7 @@ impl Side {
             BodyForm::Encoded => (Form::Encoded, Unread::of(UnreadAnswer::Encoded)),
         };
         let waits = matches!(form, Form::Whole);
-        Self {
+        Box::new(Self {
             observed: Observed {
                 relayed_exact: output.is_exact(),
                 ..Observed::default()
@@ -124,12 +124,12 @@ impl Side {
             is_of_error: false,
             unread_since_usage: false,
             bytes: 0,
-        }
+        })
     }
 
     /// Counts the text at each event's end, not only now and then.
     #[must_use]
-    pub fn counting_each(mut self) -> Self {
+    pub fn counting_each(mut self: Box<Self>) -> Box<Self> {
         self.counts_each = true;
         self
     }

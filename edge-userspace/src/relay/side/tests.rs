@@ -19,7 +19,7 @@ fn read(body: &[u8], is_event_stream: bool, size: usize) -> (Observed, Vec<Ended
     (*side.observed(), ended)
 }
 
-fn side(is_event_stream: bool) -> Side {
+fn side(is_event_stream: bool) -> Box<Side> {
     Side::new(form(is_event_stream), output_for_tests(), None, None)
 }
 

@@ -84,7 +84,7 @@ impl Side {
     /// For an error's body, of which nothing is charged: whether it can be read matters to
     /// nobody.
     #[must_use]
-    pub fn of_error(mut self) -> Self {
+    pub fn of_error(mut self: Box<Self>) -> Box<Self> {
         self.is_of_error = true;
         self
     }
