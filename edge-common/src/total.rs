@@ -22,8 +22,8 @@ const LEAST_BURST: u32 = 16;
 pub struct TotalBucket {
     /// Accepted connections. Userspace writes it.
     pub accepted: AtomicU64,
-    /// What the kernel let through while the former was more than half full. The kernel
-    /// writes it.
+    /// The same with what the kernel has let through and userspace has not accepted yet. The
+    /// kernel writes it, while the former is not nearly empty ([`is_quiet`]).
     pub shed: AtomicU64,
 }
 
@@ -60,6 +60,15 @@ pub const fn wait_ns(rate: Rate, empty_at_ns: u64, now_ns: u64) -> Option<u64> {
             Some((over_ns >> 10).wrapping_mul(LONGEST_WAIT_NS) / ((half_ns >> 10) + 1))
         }
     }
+}
+
+/// Whether no more than a quarter of the bucket is used: then what is on its way to userspace is
+/// not counted. Well below the half, where the bucket stays while more ask than there is: so
+/// that, then, it always is.
+#[inline(always)]
+#[must_use]
+pub const fn is_quiet(rate: Rate, empty_at_ns: u64, now_ns: u64) -> bool {
+    empty_at_ns <= now_ns || empty_at_ns - now_ns <= rate.burst_ns / 4
 }
 
 /// How long ago the prefix whose bucket's word is `empty_at_ns` had its last connection,
@@ -106,6 +115,18 @@ mod tests {
             assert_eq!(rate.charge(word, NOW), None, "there is room for nobody");
         }
         assert_eq!(wait_ns(rate(0), u64::MAX, NOW), Some(0), "no limit");
+    }
+
+    #[test]
+    fn quiet_is_well_below_the_half() {
+        for count in [1, 1000] {
+            let rate = rate(count);
+            assert!(is_quiet(rate, 0, NOW) && is_quiet(rate, NOW, NOW));
+            assert!(is_quiet(rate, NOW + rate.burst_ns / 4, NOW));
+            assert!(!is_quiet(rate, NOW + rate.burst_ns / 4 + 1, NOW));
+            let word = NOW + rate.burst_ns / 2 - rate.interval_ns;
+            assert!(!is_quiet(rate, word, NOW) && rate.level(word, NOW) == Level::Free);
+        }
     }
 
     #[test]

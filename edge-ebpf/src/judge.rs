@@ -297,8 +297,8 @@ fn prefix_rate(scratch: &Scratch, settings: &Settings) -> (bool, u64) {
 
 /// Whether there is nothing left for this one of what all without a token may open together.
 ///
-/// By what userspace accepted, and, once that is more than half, by what was let through here
-/// too: hellos that are on their way to userspace still.
+/// By what userspace accepted and, unless that is hardly anything, by what was let through here
+/// too: hellos that are on their way to userspace still, whose prefixes it has not charged yet.
 #[inline(always)]
 fn total_exceeded(scratch: &Scratch, settings: &Settings, waited_ns: u64) -> bool {
     let (rate, now_ns) = (settings.legacy_total, scratch.monotonic_ns);
@@ -309,18 +309,31 @@ fn total_exceeded(scratch: &Scratch, settings: &Settings, waited_ns: u64) -> boo
         return false;
     };
     let accepted = maps::word_of(bucket, 0);
-    if rate.level(accepted, now_ns) == Level::Free {
+    if total::is_quiet(rate, accepted, now_ns) {
         return false;
     }
-    let shed = maps::word_of(bucket, 1);
-    let fuller = if shed > accepted { shed } else { accepted };
-    match total::wait_ns(rate, fuller, now_ns) {
-        Some(wait_ns) if wait_ns <= waited_ns => {}
-        _ => return true,
+    let shed = maps::words_from(bucket, 1);
+    let mut turn = 0;
+    while turn < CHARGE_TURNS {
+        turn += 1;
+        let seen = maps::word_of(shed, 0);
+        let fuller = if seen > accepted { seen } else { accepted };
+        match total::wait_ns(rate, fuller, now_ns) {
+            Some(wait_ns) if wait_ns <= waited_ns => {}
+            _ => return true,
+        }
+        // Who is only told of need not be believed, and uses up nothing here.
+        if scratch.rate_by != RateBy::Sender as u32 {
+            return false;
+        }
+        let Some(new) = rate.charge(fuller, now_ns) else {
+            return true;
+        };
+        if flows::compare_exchange(shed, seen, new) == seen {
+            return false;
+        }
     }
-    // Who is only told of need not be believed, and uses up nothing here.
-    scratch.rate_by == RateBy::Sender as u32
-        && exceeded_by_shed(rate, maps::words_from(bucket, 1), now_ns)
+    false
 }
 
 /// Whether a bucket has no room: by what userspace accepted, its first word, or, once that

@@ -341,6 +341,51 @@ fn the_bucket_of_all_without_a_token_is_looked_at_and_who_has_waited_goes_first(
     assert_eq!(pass(&mut world), IN, "userspace has room");
 }
 
+/// While userspace is behind, what was let through counts as if it had been accepted: else,
+/// where more ask than there is, everybody would pass each time that the bucket falls to its half.
+#[test]
+fn no_more_without_a_token_pass_than_userspace_would_accept_though_it_accepts_none_yet() {
+    needs_kernel!();
+    let mut world = World::new(false);
+    // One a second, 16 at once: what comes back meanwhile is nothing.
+    let all = total::rate(1);
+    world.settings.legacy_total = all;
+    world.program.set_settings(&world.settings).unwrap();
+    let memory = world.words(&world.tables.legacy_total, total::WORDS);
+    let (accepted, shed) = (&memory[0], &memory[1]);
+    let words = Sizes::SMALL.prefix_sets as usize * prefix::SET_WORDS;
+    let prefixes = world.words(&world.tables.prefixes, words);
+    let prefix = prefix::of(&CLIENT.client);
+    let mine = prefix::place(prefix, SECRET, Sizes::SMALL.prefix_sets - 1) as usize;
+    let mine = mine * prefix::SET_WORDS;
+    let now = clock_now().heartbeat_ns;
+    let used = |tenths: u64| now + all.interval_ns * tenths / 10;
+    let plain = hello(&[b"h2"]);
+    let mut passing = || {
+        let pass = |_: &u32| world.see(&[&plain])[0].0 == Reason::NoToken;
+        (0..100).take_while(pass).count()
+    };
+
+    // It had one just now, so it gets none beyond the half.
+    prefixes[mine + 1].store(now, Ordering::Relaxed);
+    prefixes[mine].store(prefix, Ordering::Relaxed);
+    accepted.store(used(59), Ordering::Relaxed);
+    assert_eq!(passing(), 3, "6 are used, and 8 is the half");
+    assert!(shed.load(Ordering::Relaxed) >= used(89));
+    assert_eq!(passing(), 0);
+    // What userspace accepted for others meanwhile is not counted twice, nor left out.
+    accepted.store(used(79), Ordering::Relaxed);
+    assert_eq!(passing(), 0);
+    shed.store(0, Ordering::Relaxed);
+    assert_eq!(passing(), 1);
+    // One that waited has the other half.
+    prefixes[mine].store(0, Ordering::Relaxed);
+    assert_eq!(passing(), 7);
+    // Nearly nothing is used: nobody counts.
+    accepted.store(used(30), Ordering::Relaxed);
+    assert_eq!(passing(), 100);
+}
+
 const V1: &[u8] = b"PROXY TCP4 192.0.2.9 198.51.100.1 56324 443\r\n";
 
 fn v2(command: u8, family: u8, addresses: &[u8], more: &[u8]) -> Vec<u8> {
