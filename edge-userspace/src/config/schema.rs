@@ -155,7 +155,7 @@ fields! {
     "legacy.burst": Integer(1, 1_000_000), Value("1000"),
         "As many as a prefix may open at once. Changes while the daemon runs.";
     "legacy.connections_per_second_total": Integer(0, 10_000_000), Computed("1000 for each of `listen.threads`"),
-        "Connections a second without a token from all source prefixes together before more are refused in their hello, and half as many at once. Once half of these are used, a prefix that has had a connection of late comes after those that have not. A full handshake takes a thread some 0.2 ms. 0: no limit. Changes while the daemon runs.";
+        "Connections a second without a token from all source prefixes together before more are refused in their hello, and half as many at once. Once half of these are used, a prefix that has had a connection of late comes after those that have not. A full handshake takes a thread some 0.2 ms; those that came at once are made at twice the rate, and at 500 a second and thread at least. 0: no limit. Changes while the daemon runs.";
     "legacy.waiting": Integer(1, 65_536), Value("1024"),
         "Connections without a token of each serving thread that wait for their handshake at a time, while clients with a token and requests go first; more are refused.";
     "legacy.prefix_capacity": Integer(256, 16_777_216), Value("65536"),

@@ -329,7 +329,12 @@ fn accept_the_rest(thread: &Rc<Thread>, connections: &TaskTracker, listener: Lis
 /// What runs beside the connections.
 async fn upkeep(thread: Rc<Thread>, stop: Stop) {
     let (watch, reap) = (thread.keeper.watch(&stop), thread.api.upkeep());
-    tokio::join!(watch, reap, thread.turns.give());
+    let Shared {
+        charges, config, ..
+    } = &*thread.shared;
+    let threads = config.listen.threads.get();
+    let pace = || turns::Pace::of(charges.limits().legacy_total_per_second, threads);
+    tokio::join!(watch, reap, thread.turns.give(pace));
 }
 
 fn begin(

@@ -4,13 +4,29 @@
 //! answered as soon as it is read; those without one wait here, and one of them goes on each
 //! time that the thread has come round all that was ready: so a client with a token, and every
 //! request, waits for one such handshake at most and not for all of them.
+//!
+//! As many as may come at once are let in at once, but they shake hands at a [`Pace`]. One after
+//! the other they would leave the processor no time off, and whatever shares it with the thread,
+//! what the kernel does to receive for everybody above all, would wait for its time slices.
 //! Not here: how many may come at all ([`crate::charges`]).
 
 use prometheus_client::metrics::gauge::Gauge;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until};
+
+/// Over the rate at which they may come in the long run: so a queue grows shorter, also on a
+/// thread that has got more than its part of them.
+const OVER_RATE: u32 = 2;
+/// At least so many turns a second, a tenth of a thread's time, however low the rate: nobody is
+/// let in to wait in vain.
+const LEAST_PER_SECOND: u32 = 500;
+/// What a turn may come early, and so how many come together: the runtime's clock has
+/// milliseconds, and no more precise one is needed here.
+const EARLY: Duration = Duration::from_millis(2);
 
 /// Those who wait on one thread, in their order.
 pub(super) struct Turns {
@@ -23,6 +39,24 @@ pub(super) struct Turns {
 /// So many wait that there is no room for another.
 #[derive(Debug)]
 pub(super) struct Crowded;
+
+/// How long after one turn the next one comes. Nothing: as soon as the thread has come round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pace(Duration);
+
+impl Pace {
+    /// Of each of so many threads, when so many connections a second are let in by all of them
+    /// together; 0 for no limit, where there is no pace either.
+    pub(super) fn of(per_second_total: u32, threads: usize) -> Self {
+        if per_second_total == 0 {
+            return Self(Duration::ZERO);
+        }
+        let threads = u32::try_from(threads.max(1)).unwrap_or(u32::MAX);
+        let each = per_second_total.div_ceil(threads);
+        let turns = each.saturating_mul(OVER_RATE).max(LEAST_PER_SECOND);
+        Self(Duration::from_secs(1) / turns)
+    }
+}
 
 impl Turns {
     /// Room for so many. `gauge` counts all threads' together.
@@ -57,18 +91,27 @@ impl Turns {
         turn.await.map_err(|_| Crowded)
     }
 
-    /// Gives one turn after the other, for ever.
+    /// Gives one turn after the other, for ever, at the pace that holds when each is given.
     #[expect(
         clippy::disallowed_methods,
         reason = "it yields once a handshake, so it spins no faster than there is work"
     )]
-    pub(super) async fn give(&self) {
+    pub(super) async fn give(&self, pace: impl Fn() -> Pace) {
+        let mut due = Instant::now();
         loop {
             let next = self.waiting.borrow_mut().pop_front();
             match next.map(|turn| turn.send(())) {
-                // It comes back when everything else that was ready, the one whose turn it is
-                // among it, has run, and the system was asked what is ready then.
-                Some(Ok(())) => yield_now().await,
+                Some(Ok(())) => {
+                    // It comes back when everything else that was ready, the one whose turn it
+                    // is among it, has run, and the system was asked what is ready then.
+                    yield_now().await;
+                    let Pace(pause) = pace();
+                    let now = Instant::now();
+                    due = due.max(now) + pause;
+                    if due > now + EARLY {
+                        sleep_until(due - EARLY).await;
+                    }
+                }
                 // One that has given up takes none.
                 Some(Err(())) => {}
                 None => self.came.notified().await,
@@ -115,7 +158,7 @@ mod tests {
             }
             let giving = {
                 let turns = Rc::clone(&turns);
-                spawn_local(async move { turns.give().await })
+                spawn_local(async move { turns.give(Pace::default).await })
             };
             // Two ends of a connection: each word needs the system to be asked.
             let (mut here, mut there) = tokio::net::UnixStream::pair().unwrap();
@@ -155,11 +198,54 @@ mod tests {
         turns.wait().await.unwrap_err();
         drop(both);
         assert_eq!(turns.gauge.get(), 0);
-        let giving = turns.give();
+        let giving = turns.give(Pace::default);
         tokio::pin!(giving);
         tokio::select! {
             waited = turns.wait() => waited.unwrap(),
             () = &mut giving => unreachable!("for ever"),
         }
+    }
+
+    #[test]
+    fn the_pace_is_over_the_rate_and_never_so_slow_that_some_wait_in_vain() {
+        let turns = |total, threads| Pace::of(total, threads).0;
+        assert_eq!(turns(0, 4), Duration::ZERO, "no limit");
+        assert_eq!(turns(4000, 4), Duration::from_micros(500));
+        assert_eq!(turns(4000, 1), Duration::from_micros(125));
+        assert_eq!(turns(1, 4), Duration::from_millis(2));
+        assert!(turns(u32::MAX, 1) < Duration::from_nanos(2));
+    }
+
+    /// However many wait, turns come evenly, and another pace holds from the next one on.
+    #[tokio::test]
+    async fn turns_keep_their_pace() {
+        tokio::time::pause();
+        let local = LocalSet::new();
+        let run = local.run_until(async {
+            let turns = turns(1000);
+            let (taken, pace) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(Pace::of(1000, 1))));
+            for _ in 0..1000 {
+                let (turns, taken) = (Rc::clone(&turns), Rc::clone(&taken));
+                spawn_local(async move {
+                    turns.wait().await.unwrap();
+                    taken.set(taken.get() + 1);
+                });
+            }
+            let (give, at) = (Rc::clone(&turns), Rc::clone(&pace));
+            let giving = spawn_local(async move { give.give(|| at.get()).await });
+            for ms in 1..=250 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let (taken, due) = (taken.get(), 2 * ms);
+                assert!(
+                    (due - 4..=due + 6).contains(&taken),
+                    "{taken} after {ms} ms"
+                );
+            }
+            pace.set(Pace::default());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!(taken.get(), 1000);
+            giving.abort();
+        });
+        run.await;
     }
 }
