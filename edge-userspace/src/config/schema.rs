@@ -184,8 +184,8 @@ fields! {
         "Longest silence within a response.";
     "upstream.max_connections": Integer(1, 1_000_000), Value("4096"),
         "Connections that each thread may have to one upstream at a time, idle ones included; a request beyond them goes to another upstream, or is a 529.";
-    "upstream.max_idle": Integer(0, 65_536), Value("256"),
-        "Idle connections that each thread keeps to one upstream.";
+    "upstream.max_idle": Integer(0, 65_536), Value("4096"),
+        "Idle connections that each thread keeps to one upstream, for `keep_idle`: by default all that there may be.";
     "upstream.keep_idle": Kind::Duration(s(1), s(3600)), Value("\"60s\""),
         "How long an idle upstream connection is kept.";
     "upstream.prefill_tokens_per_second": Integer(1, 100_000_000), Value("10000"),

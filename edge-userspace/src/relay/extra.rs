@@ -62,6 +62,11 @@ impl Insert {
         insert
     }
 
+    /// As it came.
+    pub(super) fn piece(&self) -> &[u8] {
+        &self.piece
+    }
+
     /// After so many bytes of the piece, where an event has ended, how many tokens there are.
     pub(super) fn usage(
         &mut self,

@@ -238,7 +238,7 @@ impl Relayed {
                 data
             }
             Some(boundary) => {
-                let data = self.mark.pass(data);
+                let mut data = self.mark.pass(data);
                 let mut end = data.len();
                 let mut ends_here = None;
                 if self.ending.is_some() {
@@ -250,7 +250,7 @@ impl Relayed {
                     boundary.pass(&data);
                 }
                 let had_failed = self.account.has_failed();
-                let data = data.slice(..end);
+                data.truncate(end);
                 let (data, capped) = self.read_along(data);
                 if !had_failed
                     && self.account.failed_at_once()
@@ -373,10 +373,10 @@ fn along(
     owed: &mut Owed,
     mut progress: impl FnMut(&Observed) -> Go,
 ) -> (Bytes, Option<ApiError>) {
-    let mut insert = Insert::new(data.clone(), owed);
+    let mut insert = Insert::new(data, owed);
     let mut at = 0;
-    while at < data.len() {
-        let (read, ended) = side.read(&data[at..]);
+    while at < insert.piece().len() {
+        let (read, ended) = side.read(&insert.piece()[at..]);
         at += read;
         let Some(ended) = ended else { continue };
         let seen = side.observed();

@@ -12,6 +12,8 @@ const MAX_LINE_BYTES: usize = 4096;
 /// Most bytes of all extensions and trailers of one body.
 const MAX_ASIDE_BYTES: usize = 16 * 1024;
 
+const LINE_END: &[u8] = b"\r\n";
+
 /// What is left of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -120,19 +122,20 @@ impl Chunked {
                 At::Data(_) | At::End => return Ok(()),
                 At::Broken(what) => return Err(Broken::NoHttp(what)),
                 At::DataEnd => {
-                    match read.get(..2) {
-                        Some(b"\r\n") => read.advance(2),
+                    match read.get(..LINE_END.len()) {
+                        Some(LINE_END) => read.advance(LINE_END.len()),
                         None if read.is_empty() || read[0] == b'\r' => return Ok(()),
                         _ => return Err(Broken::NoHttp("a chunk is longer than it says")),
                     }
                     self.at = At::Size;
                 }
                 At::Size => {
-                    let Some(line) = line(read)? else {
+                    let Some(length) = line(read)? else {
                         return Ok(());
                     };
-                    let (size, digits) = hex(&line)?;
-                    self.aside(line.len() - digits)?;
+                    let (size, digits) = hex(&read[..length])?;
+                    read.advance(length + LINE_END.len());
+                    self.aside(length - digits)?;
                     self.at = if size == 0 {
                         At::Trailers
                     } else {
@@ -141,11 +144,12 @@ impl Chunked {
                 }
                 // No API of this kind has any that is worth passing on.
                 At::Trailers => {
-                    let Some(line) = line(read)? else {
+                    let Some(length) = line(read)? else {
                         return Ok(());
                     };
-                    self.aside(line.len())?;
-                    if line.is_empty() {
+                    read.advance(length + LINE_END.len());
+                    self.aside(length)?;
+                    if length == 0 {
                         self.at = At::End;
                     }
                 }
@@ -164,15 +168,11 @@ impl Chunked {
     }
 }
 
-/// The next line without its end, if all of it is there.
-fn line(read: &mut BytesMut) -> Result<Option<BytesMut>, Broken> {
+/// How long the next line is without its end, if all of it is there.
+fn line(read: &[u8]) -> Result<Option<usize>, Broken> {
     let within = &read[..read.len().min(MAX_LINE_BYTES)];
     match memchr::memchr(b'\n', within) {
-        Some(at) if at > 0 && read[at - 1] == b'\r' => {
-            let mut line = read.split_to(at + 1);
-            line.truncate(at - 1);
-            Ok(Some(line))
-        }
+        Some(at) if at > 0 && read[at - 1] == b'\r' => Ok(Some(at - 1)),
         Some(_) => Err(Broken::NoHttp(
             "a line within a chunked body ends without CR",
         )),
@@ -199,11 +199,12 @@ fn hex(line: &[u8]) -> Result<(u64, usize), Broken> {
     if digits == 0 || digits > 16 || !(rest.is_empty() || rest[0] == b';') {
         return Err(malformed);
     }
-    let text = std::str::from_utf8(&line[..digits]).unwrap_or_default();
-    match u64::from_str_radix(text, 16) {
-        Ok(size) => Ok((size, digits)),
-        Err(_) => Err(malformed),
-    }
+    let values = line[..digits]
+        .iter()
+        .map(|digit| char::from(*digit).to_digit(16));
+    // Sixteen of them are 64 bits.
+    let size = values.fold(0, |size, value| size << 4 | u64::from(value.unwrap_or(0)));
+    Ok((size, digits))
 }
 
 /// What `content-length` says, and how many times; the same several times is once.

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// So many are closed in one go.
+const REAPED_AT_ONCE: i64 = 16;
+
 /// The idle connections. When there are too many, the one that has been idle longest goes.
 pub(super) struct Pool<B: Sendable> {
     idle: RefCell<VecDeque<Idle<B>>>,
@@ -76,16 +79,18 @@ impl<B: Sendable> Pool<B> {
         self.metrics.idle_upstream_connections.inc();
     }
 
-    /// Drops what is too old or dead.
-    pub(super) fn reap(&self) {
-        let mut idle = self.idle.borrow_mut();
-        let before = idle.len();
-        let now = clock::monotonic();
-        idle.retain(|Idle { exchange, since }| {
-            now.saturating_sub(*since) <= self.keep_idle && exchange.is_usable()
+    /// Drops what is too old or dead, but so many at a time: each costs some calls of the kernel's,
+    /// and what runs on the thread waits meanwhile. Whether there may be more.
+    pub(super) fn reap(&self) -> bool {
+        let (mut gone, now) = (0, clock::monotonic());
+        self.idle.borrow_mut().retain(|Idle { exchange, since }| {
+            let is_good = gone == REAPED_AT_ONCE
+                || (now.saturating_sub(*since) <= self.keep_idle && exchange.is_usable());
+            gone += i64::from(!is_good);
+            is_good
         });
-        let gone = i64::try_from(before - idle.len()).unwrap_or(i64::MAX);
         self.metrics.idle_upstream_connections.dec_by(gone);
+        gone == REAPED_AT_ONCE
     }
 }
 

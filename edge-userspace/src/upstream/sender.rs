@@ -4,7 +4,6 @@ use super::UpstreamId;
 use super::burst::{self, Burst};
 use super::choose::Random;
 use super::connections::{Connections, Failed};
-use super::pool::Pool;
 use super::{Answer, Error, Picked, Sendable, Upload, Upstreams};
 use crate::telemetry::Metrics;
 use http::Response;
@@ -18,6 +17,9 @@ use std::time::Duration;
 const REAP_EVERY: Duration = Duration::from_secs(5);
 /// And at least.
 const REAP_AT_MOST_EVERY: Duration = Duration::from_millis(100);
+
+/// When more is to be dropped than in one go.
+const REAP_ON: Duration = Duration::from_millis(5);
 
 /// One thread's connections to all upstreams. `B` is the body of the requests.
 pub struct Sender<B: Sendable> {
@@ -99,11 +101,14 @@ impl<B: Sendable> Sender<B> {
         let pools: Vec<_> = pools.map(|one| Rc::downgrade(one.pool())).collect();
         let every = self.reap_every;
         async move {
+            let mut wait = every;
             loop {
-                tokio::time::sleep(every).await;
+                tokio::time::sleep(wait).await;
+                wait = every;
                 for pool in &pools {
                     match Weak::upgrade(pool) {
-                        Some(pool) => Pool::reap(&pool),
+                        Some(pool) if pool.reap() => wait = REAP_ON,
+                        Some(_) => {}
                         None => return,
                     }
                 }
