@@ -24,7 +24,6 @@ mod tls;
 mod turns;
 mod unread;
 mod unreadable;
-mod windows;
 
 pub use crate::telemetry::Lane;
 pub use socket::{BindError, bind};

@@ -8,7 +8,6 @@ use super::client::Client;
 use super::http2::{self, Http2};
 use super::leaving::Leaving;
 use super::unreadable::{Unreadable, Wire};
-use super::windows::Windows;
 use super::{Identity, Thread};
 use crate::api;
 use crate::ja4::Ja4;
@@ -21,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -77,8 +76,6 @@ fn log_served(identity: &Identity) {
 }
 
 fn serve_http2(thread: Rc<Thread>, tls: TlsStream<Client>, session: Kept) -> Serving {
-    let heard = Rc::new(Cell::new(false));
-    let io = Windows::new(tls, &heard);
     let max_streams = thread.shared.config.listen.max_streams;
     let service = {
         let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
@@ -88,7 +85,7 @@ fn serve_http2(thread: Rc<Thread>, tls: TlsStream<Client>, session: Kept) -> Ser
             async move { thread.api.answer(&session, begun).await }
         }
     };
-    let mut connection = Box::pin(Http2::new(io, heard, max_streams, &session, service));
+    let mut connection = Box::pin(Http2::new(tls, max_streams, &session, service));
     Box::pin(async move {
         let close = |connection: Pin<&mut Http2<_, _, _>>| connection.get_mut().close();
         let never = |_: &mut Context<'_>| Poll::Pending;

@@ -4,10 +4,19 @@
 //! it, and how much ([`super::request`]).
 
 use bytes::Bytes;
-use h2::RecvStream;
+use edge_http2::{Code, Stream};
 use http_body::{Body, Frame, SizeHint};
+use std::cell::RefCell;
+use std::fmt;
+use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+/// Most that is made room for before it has come.
+const AHEAD_BYTES: u64 = 64 * 1024;
+/// Most that is read at a time: whoever counts it lets others run in between.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// The body of any request.
 #[derive(Debug)]
@@ -15,14 +24,9 @@ pub struct Incoming(Wire);
 
 #[derive(Debug)]
 enum Wire {
+    Nothing,
     Http1(hyper::body::Incoming),
-    Http2 {
-        stream: RecvStream,
-        /// What is still to come by its `content-length`, bytes.
-        left: Option<u64>,
-        /// Nothing more comes.
-        is_over: bool,
-    },
+    Http2(Arriving),
 }
 
 /// The body broke off.
@@ -31,26 +35,179 @@ pub enum IncomingError {
     /// Over HTTP/1.1.
     #[error("{0}")]
     Http1(#[source] hyper::Error),
-    /// Over HTTP/2.
-    #[error("{0}")]
-    Http2(#[source] h2::Error),
+    /// Over HTTP/2: the stream has ended by that.
+    #[error("the stream was reset: {0}")]
+    Http2(Code),
+}
+
+/// An HTTP/2 connection, as the body of one of its requests sees it.
+pub trait Line {
+    /// So many bytes have been read of that stream.
+    fn read(&self, stream: Stream, bytes: usize);
+    /// Nobody will read more of it.
+    fn leave(&self, stream: Stream);
+}
+
+/// Where a connection puts the body of an HTTP/2 request.
+#[derive(Default)]
+pub struct Inbox(RefCell<Arrived>);
+
+#[derive(Default)]
+struct Arrived {
+    /// Not read yet: as much as the stream's window at the most. The older of it, then what
+    /// has come since.
+    ready: Bytes,
+    data: Vec<u8>,
+    /// What is still to come by its `content-length`, bytes; the connection holds it to that.
+    left: Option<u64>,
+    /// Nothing more comes.
+    is_over: bool,
+    broken: Option<Code>,
+    reader: Option<Waker>,
+}
+
+/// The other end of an [`Inbox`].
+struct Arriving {
+    inbox: Rc<Inbox>,
+    line: Rc<dyn Line>,
+    stream: Stream,
 }
 
 impl Incoming {
-    /// Of an HTTP/2 stream. `length`: what its `content-length` says, bytes, which h2 holds it to.
+    /// Of an HTTP/2 request that has a body.
     #[must_use]
-    pub fn http2(stream: RecvStream, length: Option<u64>) -> Self {
-        Self(Wire::Http2 {
+    pub fn http2(inbox: Rc<Inbox>, line: Rc<dyn Line>, stream: Stream) -> Self {
+        Self(Wire::Http2(Arriving {
+            inbox,
+            line,
             stream,
-            left: length,
-            is_over: false,
-        })
+        }))
+    }
+
+    /// Of a request that has none.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Wire::Nothing)
     }
 }
 
 impl From<hyper::body::Incoming> for Incoming {
     fn from(body: hyper::body::Incoming) -> Self {
         Self(Wire::Http1(body))
+    }
+}
+
+impl Inbox {
+    /// Of a body of that length, where it is said.
+    #[must_use]
+    pub fn new(length: Option<u64>) -> Rc<Self> {
+        Rc::new(Self(RefCell::new(Arrived {
+            left: length,
+            ..Arrived::default()
+        })))
+    }
+
+    /// A piece has come; `is_end`: the last one.
+    pub fn put(&self, piece: &[u8], is_end: bool) {
+        self.change(|arrived| {
+            if arrived.data.is_empty() {
+                let room = arrived.left.unwrap_or(0).min(AHEAD_BYTES) as usize;
+                arrived.data.reserve_exact(room.max(piece.len()));
+            }
+            arrived.data.extend_from_slice(piece);
+            arrived.left = (arrived.left).map(|left| left.saturating_sub(piece.len() as u64));
+            arrived.is_over |= is_end;
+        });
+    }
+
+    /// The stream has been reset.
+    pub fn fail(&self, code: Code) {
+        self.change(|arrived| {
+            if !arrived.is_over {
+                arrived.broken = Some(code);
+            }
+        });
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Arrived)) {
+        let reader = {
+            let mut arrived = self.0.borrow_mut();
+            how(&mut arrived);
+            arrived.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Arrived {
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.data.is_empty()
+    }
+
+    fn next_piece(&mut self) -> Bytes {
+        if self.ready.is_empty() {
+            self.ready = exact(mem::take(&mut self.data));
+        }
+        let count = self.ready.len().min(PIECE_BYTES);
+        self.ready.split_to(count)
+    }
+}
+
+impl Arriving {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Code>>> {
+        let data = {
+            let mut arrived = self.inbox.0.borrow_mut();
+            if let Some(code) = arrived.broken {
+                return Poll::Ready(Some(Err(code)));
+            }
+            if arrived.is_empty() {
+                if arrived.is_over {
+                    return Poll::Ready(None);
+                }
+                if !(arrived.reader.as_ref()).is_some_and(|known| known.will_wake(cx.waker())) {
+                    arrived.reader = Some(cx.waker().clone());
+                }
+                return Poll::Pending;
+            }
+            arrived.next_piece()
+        };
+        // What is read is given back: the window is what lies unread.
+        self.line.read(self.stream, data.len());
+        Poll::Ready(Some(Ok(data)))
+    }
+
+    fn is_over(&self) -> bool {
+        let arrived = self.inbox.0.borrow();
+        arrived.is_over && arrived.is_empty() && arrived.broken.is_none()
+    }
+
+    fn left(&self) -> Option<u64> {
+        let arrived = self.inbox.0.borrow();
+        let unread = arrived.ready.len() + arrived.data.len();
+        Some(arrived.left?.saturating_add(unread as u64))
+    }
+}
+
+/// Without much memory that was made room for in vain: it may be kept for long, and is counted by
+/// its length.
+fn exact(mut data: Vec<u8>) -> Bytes {
+    if data.capacity() / 2 > data.len() {
+        data.shrink_to_fit();
+    }
+    Bytes::from(data)
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.line.leave(self.stream);
+    }
+}
+
+impl fmt::Debug for Arriving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arriving").field(&self.stream).finish()
     }
 }
 
@@ -63,56 +220,162 @@ impl Body for Incoming {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, IncomingError>>> {
         match &mut self.get_mut().0 {
+            Wire::Nothing => Poll::Ready(None),
             Wire::Http1(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
                 Poll::Ready(frame.map(|frame| frame.map_err(IncomingError::Http1)))
             }
-            Wire::Http2 { is_over: true, .. } => Poll::Ready(None),
-            Wire::Http2 {
-                stream,
-                left,
-                is_over,
-            } => {
-                let data = match ready!(stream.poll_data(cx)) {
-                    Some(Ok(data)) => {
-                        // What is read is given back: the window is what lies unread.
-                        let _ = stream.flow_control().release_capacity(data.len());
-                        *left = left.map(|left| left.saturating_sub(data.len() as u64));
-                        *is_over = stream.is_end_stream();
-                        Some(Ok(Frame::data(data)))
-                    }
-                    // Ours, behind an answer that came early: nothing is missing (RFC 9113 section
-                    // 8.1). Of a client that breaks off, whatever it calls it, something is.
-                    Some(Err(error))
-                        if error.reason() == Some(h2::Reason::NO_ERROR) && !error.is_remote() =>
-                    {
-                        None
-                    }
-                    Some(Err(error)) => Some(Err(IncomingError::Http2(error))),
-                    None => {
-                        let _ = ready!(stream.poll_trailers(cx));
-                        *is_over = true;
-                        None
-                    }
-                };
-                Poll::Ready(data)
+            Wire::Http2(arriving) => {
+                let data = ready!(arriving.poll(cx));
+                Poll::Ready(data.map(|data| match data {
+                    Ok(data) => Ok(Frame::data(data)),
+                    Err(code) => Err(IncomingError::Http2(code)),
+                }))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
+            Wire::Nothing => true,
             Wire::Http1(body) => body.is_end_stream(),
-            Wire::Http2 {
-                stream, is_over, ..
-            } => *is_over || stream.is_end_stream(),
+            Wire::Http2(arriving) => arriving.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
+            Wire::Nothing => SizeHint::with_exact(0),
             Wire::Http1(body) => body.size_hint(),
-            Wire::Http2 { left, .. } => left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Wire::Http2(arriving) => arriving
+                .left()
+                .map_or_else(SizeHint::default, SizeHint::with_exact),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_http2::{Config, Connection, Event};
+    use std::cell::Cell;
+    use std::task::Wake;
+
+    /// What a line has been told.
+    #[derive(Default)]
+    struct Told {
+        read: Cell<usize>,
+        left: Cell<u32>,
+    }
+
+    impl Line for Told {
+        fn read(&self, _: Stream, bytes: usize) {
+            self.read.set(self.read.get() + bytes);
+        }
+
+        fn leave(&self, _: Stream) {
+            self.left.set(self.left.get() + 1);
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// There is no other way to come by one than that a client begins it.
+    fn stream() -> Stream {
+        let mut connection = Connection::new(Config {
+            max_streams: 1,
+            stream_window_bytes: 65_535,
+            connection_window_bytes: 65_535,
+            max_head_bytes: 1000,
+            clock: || 0,
+        });
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend_from_slice(b"\0\0\0\x04\0\0\0\0\0");
+        // GET, https, / and an authority.
+        bytes.extend_from_slice(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01x");
+        let mut input = &bytes[..];
+        match connection.receive(&mut input) {
+            Ok(Some(Event::Request { stream, .. })) => stream,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn poll(
+        body: &mut Incoming,
+        woken: &std::sync::Arc<Woken>,
+    ) -> Poll<Option<Result<Bytes, Code>>> {
+        let waker = Waker::from(std::sync::Arc::clone(woken));
+        let frame = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
+        frame
+            .map_ok(|frame| frame.into_data().unwrap())
+            .map_err(|error| match error {
+                IncomingError::Http2(code) => code,
+                IncomingError::Http1(error) => panic!("{error}"),
+            })
+    }
+
+    #[test]
+    fn what_comes_is_read_in_its_order_and_told_to_the_line() {
+        let (told, woken) = (
+            Rc::new(Told::default()),
+            std::sync::Arc::new(Woken::default()),
+        );
+        let inbox = Inbox::new(Some(12));
+        let line = Rc::clone(&told) as Rc<dyn Line>;
+        let mut body = Incoming::http2(Rc::clone(&inbox), line, stream());
+        assert_eq!(body.size_hint().exact(), Some(12));
+        assert!(poll(&mut body, &woken).is_pending());
+        inbox.put(b"one ", false);
+        inbox.put(b"two ", false);
+        assert_eq!(woken.0.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(body.size_hint().exact(), Some(12));
+        assert_eq!(
+            poll(&mut body, &woken),
+            Poll::Ready(Some(Ok("one two ".into())))
+        );
+        assert_eq!((told.read.get(), body.size_hint().exact()), (8, Some(4)));
+        inbox.put(b"four", true);
+        assert!(!body.is_end_stream());
+        assert_eq!(
+            poll(&mut body, &woken),
+            Poll::Ready(Some(Ok("four".into())))
+        );
+        assert!(body.is_end_stream());
+        // What ended well stays so.
+        inbox.fail(Code::CANCEL);
+        assert_eq!(poll(&mut body, &woken), Poll::Ready(None));
+        drop(body);
+        assert_eq!((told.read.get(), told.left.get()), (12, 1));
+    }
+
+    #[test]
+    fn a_body_that_is_taken_back_is_not_whole_whatever_the_code_says() {
+        for code in [Code::NO_ERROR, Code::CANCEL] {
+            let (told, woken) = (
+                Rc::new(Told::default()),
+                std::sync::Arc::new(Woken::default()),
+            );
+            let inbox = Inbox::new(None);
+            let mut body = Incoming::http2(Rc::clone(&inbox), told, stream());
+            inbox.put(b"begun", false);
+            inbox.fail(code);
+            assert!(!body.is_end_stream());
+            assert_eq!(poll(&mut body, &woken), Poll::Ready(Some(Err(code))));
+        }
+    }
+
+    #[test]
+    fn a_small_piece_of_a_large_body_keeps_no_large_memory() {
+        let mut data = Vec::with_capacity(AHEAD_BYTES as usize);
+        data.push(1);
+        let data: Vec<u8> = exact(data).into();
+        assert!(data.capacity() < 64);
     }
 }

@@ -23,7 +23,7 @@ mod unreadable;
 pub use cut::Cut;
 pub use events::Boundary;
 pub use extra::{Dialect, Extras};
-pub use incoming::{Incoming, IncomingError};
+pub use incoming::{Inbox, Incoming, IncomingError, Line};
 pub use request::RequestBody;
 pub use response::{Company, Relayed, ResponseBody};
 pub use unreadable::{Unreadable, Whose};

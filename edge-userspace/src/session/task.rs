@@ -30,12 +30,13 @@ pin_project! {
 }
 
 impl<F> Task<F> {
-    /// Of a stream of that connection.
+    /// Of a stream of that connection: of the request that was begun just before, if one was,
+    /// else of the one that is begun in `future`.
     pub fn new(future: F, session: &Rc<Session>) -> Self {
         Self {
             future: Some(future),
             session: Rc::clone(session),
-            begun: None,
+            begun: session.begun.take(),
         }
     }
 }
@@ -49,7 +50,7 @@ impl<F: Future<Output = ()>> Future for Task<F> {
             && let Some(future) = this.future.as_mut().as_pin_mut()
         {
             let polled = future.poll(cx);
-            // It was begun in there or just before: nothing else ran meanwhile.
+            // It was begun in there: nothing else ran meanwhile.
             if let Some(begun) = this.session.begun.take() {
                 *this.begun = Some(begun);
             }

@@ -3,32 +3,37 @@
 //! Dropped before its end, it resets the stream (RFC 9113 section 6.4), and drops the answer,
 //! which closes the upstream's connection. Not here: what is answered ([`crate::api`]).
 
+use super::line::Line;
 use crate::relay::ResponseBody;
 use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{Reason, SendStream};
+use edge_http2::{Code, Stream};
 use http::Response;
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A client's first (RFC 9113 section 5.1.1).
-const FIRST_STREAM: u32 = 1;
-
 pin_project! {
     /// A request that runs.
-    #[project = Part]
-    pub(super) enum Exchange<F> {
+    pub(super) struct Exchange<F> {
+        #[pin]
+        step: Step<F>,
+        reply: Reply,
+    }
+}
+
+pin_project! {
+    #[project = Doing]
+    enum Step<F> {
         /// Its answer is worked for.
         Asked {
             #[pin]
             answer: F,
-            respond: SendResponse<Bytes>,
         },
         /// Its answer's body is sent.
         Answered { answer: Answering },
@@ -36,121 +41,133 @@ pin_project! {
 }
 
 /// A body on its way down.
-pub(super) struct Answering {
+struct Answering {
     body: ResponseBody,
-    stream: SendStream<Bytes>,
     /// A piece that waits for the client's window, and whether it is the last.
-    piece: Option<(Bytes, bool)>,
+    piece: Bytes,
+    is_last: bool,
+}
+
+/// Where the answer goes. Dropped before its end, it resets the stream.
+struct Reply {
+    line: Rc<Line>,
+    stream: Stream,
+    is_over: bool,
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.line.reset(self.stream, Code::CANCEL);
+        }
+    }
+}
+
+impl<F> Exchange<F> {
+    /// Of the request on `stream`, to be answered by `answer`.
+    pub(super) fn new(answer: F, line: &Rc<Line>, stream: Stream) -> Self {
+        Self {
+            step: Step::Asked { answer },
+            reply: Reply {
+                line: Rc::clone(line),
+                stream,
+                is_over: false,
+            },
+        }
+    }
 }
 
 impl<F: Future<Output = Response<ResponseBody>>> Future for Exchange<F> {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
         loop {
-            let answering = match self.as_mut().project() {
-                Part::Answered { answer } => return answer.poll(cx),
-                Part::Asked { answer, respond } => match answer.poll(cx) {
-                    Poll::Ready(response) => match begin(respond, response) {
-                        Some(answering) => answering,
-                        None => return Poll::Ready(()),
-                    },
-                    // A client that takes its request back is not waited for.
-                    Poll::Pending => return respond.poll_reset(cx).map(drop),
+            let answering = match this.step.as_mut().project() {
+                Doing::Answered { answer } => return answer.poll(this.reply, cx),
+                Doing::Asked { answer } => match this.reply.begin(ready!(answer.poll(cx))) {
+                    Some(answering) => answering,
+                    None => return Poll::Ready(()),
                 },
             };
-            self.set(Self::Answered { answer: answering });
+            this.step.set(Step::Answered { answer: answering });
         }
     }
 }
 
-/// Sends the head. None: that was all.
-fn begin(respond: &mut SendResponse<Bytes>, response: Response<ResponseBody>) -> Option<Answering> {
-    let (head, body) = response.into_parts();
-    let mut head = Response::from_parts(head, ());
-    let headers = head.headers_mut();
-    if !headers.contains_key(DATE) {
-        headers.insert(DATE, date());
-    }
-    if respond.stream_id().as_u32() > FIRST_STREAM {
-        keep_out_of_the_table(headers);
-    }
-    let is_over = body.is_end_stream();
-    if !is_over
-        && let Some(bytes) = body.size_hint().exact()
-        && !headers.contains_key(CONTENT_LENGTH)
-    {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
-    }
-    match respond.send_response(head, is_over) {
-        Ok(stream) if !is_over => Some(Answering {
-            body,
-            stream,
-            piece: None,
-        }),
-        Ok(_) => None,
-        Err(error) => {
-            tracing::debug!(%error, "an answer's head could not be sent");
-            respond.send_reset(Reason::INTERNAL_ERROR);
+impl Reply {
+    /// Sends the head. None: that was all.
+    fn begin(&mut self, response: Response<ResponseBody>) -> Option<Answering> {
+        let (head, body) = response.into_parts();
+        let is_end = body.is_end_stream();
+        let date = (!head.headers.contains_key(DATE)).then(date);
+        let date = date.as_ref().map(|date| (&DATE, date, false));
+        let says_length = is_end || head.headers.contains_key(CONTENT_LENGTH);
+        let length = if says_length {
             None
-        }
+        } else {
+            body.size_hint().exact()
+        };
+        let fields = (head.headers.iter()).map(|(name, value)| (name, value, is_kept(name)));
+        let fields = fields.chain(date);
+        let mut frames = self.line.frames();
+        frames.respond(self.stream, head.status, fields, length, is_end);
+        self.is_over = is_end;
+        (!is_end).then(|| Answering {
+            body,
+            piece: Bytes::new(),
+            is_last: false,
+        })
+    }
+
+    /// `true`: all of it has been sent.
+    fn send(&mut self, piece: &mut Bytes, is_last: bool) -> bool {
+        let sent = self.line.frames().send(self.stream, piece, is_last);
+        self.is_over |= sent && is_last;
+        sent
     }
 }
 
 /// What differs from answer to answer would push what does not out of the table of headers by
-/// which both sides save them (HPACK, RFC 7541 section 2.3.2). A sensitive value is not put
-/// there; that is the word's only meaning here. The first answer's are, for their names' sake.
-fn keep_out_of_the_table(headers: &mut HeaderMap) {
-    for (name, value) in headers {
-        let differs = match name.as_str() {
-            "request-id" | "server-timing" | "x-anthropic-layer" => true,
-            "x-edge-upstream-request-id" | "x-request-id" => true,
-            name => name.starts_with("anthropic-ratelimit-"),
-        };
-        if differs {
-            value.set_sensitive(true);
-        }
+/// which both sides save them (HPACK, RFC 7541 section 2.3.2).
+fn is_kept(name: &HeaderName) -> bool {
+    match name.as_str() {
+        "request-id" | "server-timing" | "x-anthropic-layer" => false,
+        "x-edge-upstream-request-id" | "x-request-id" => false,
+        "content-length" | "age" | "etag" | "location" | "set-cookie" => false,
+        name => !name.starts_with("anthropic-ratelimit-"),
     }
 }
 
 impl Answering {
-    /// Ready when nothing more is to be sent, or the client wants no more.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when nothing more is to be sent. While the client has no room for more nothing is
+    /// woken: whoever runs the connection knows, and polls this when there is room.
+    fn poll(&mut self, reply: &mut Reply, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.piece.is_some() {
-                while self.stream.capacity() == 0 {
-                    match ready!(self.stream.poll_capacity(cx)) {
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => return Poll::Ready(()),
-                    }
+            if !self.piece.is_empty() {
+                if !reply.send(&mut self.piece, self.is_last) {
+                    return Poll::Pending;
                 }
-            }
-            if let Some((piece, is_last)) = self.piece.take()
-                && (self.stream.send_data(piece, is_last).is_err() || is_last)
-            {
-                return Poll::Ready(());
-            }
-            let piece = match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Pending => return self.stream.poll_reset(cx).map(drop),
-                Poll::Ready(None) => {
-                    let _ = self.stream.send_data(Bytes::new(), true);
+                if self.is_last {
                     return Poll::Ready(());
                 }
-                Poll::Ready(Some(Err(cut))) => {
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                None => {
+                    reply.send(&mut Bytes::new(), true);
+                    return Poll::Ready(());
+                }
+                Some(Err(cut)) => {
                     tracing::debug!(?cut, "an answer is broken off");
-                    self.stream.send_reset(Reason::INTERNAL_ERROR);
+                    reply.is_over = true;
+                    reply.line.reset(reply.stream, Code::INTERNAL_ERROR);
                     return Poll::Ready(());
                 }
-                Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-            };
-            let is_last = self.body.is_end_stream();
-            if !piece.is_empty() {
-                // A byte's room will do to send all of it: what is asked for beforehand is
-                // taken from the connection's other streams.
-                self.stream.reserve_capacity(1);
-                self.piece = Some((piece, is_last));
-            } else if is_last {
-                let _ = self.stream.send_data(piece, true);
+                Some(Ok(frame)) => self.piece = frame.into_data().unwrap_or_default(),
+            }
+            self.is_last = self.body.is_end_stream();
+            if self.piece.is_empty() && self.is_last {
+                reply.send(&mut Bytes::new(), true);
                 return Poll::Ready(());
             }
         }

@@ -1,83 +1,90 @@
 //! HTTP/2 as the edge serves it: a connection's wire, its clock and all its requests in the one
 //! task of the connection.
 //!
-//! The frames are h2's. What is here is what runs them: requests are begun as they are
-//! accepted, and polled when their [bell](bells) is rung; what they send leaves in the same
-//! turn. A request that waits for others costs nothing but its place. Not here: what is
+//! The frames are [`edge_http2`]'s. What is here is what runs them: all that has come is read,
+//! then the requests whose [bell](bells) was rung are polled, then what they said is written at
+//! once. A request that waits for others costs nothing but its place. Not here: what is
 //! answered ([`crate::api`]), and when a connection is to end ([`super::serving`]).
 
 mod bells;
 mod exchange;
 mod keep_alive;
+mod line;
+mod requests;
 
 use super::serving::MAX_HEAD_BYTES;
 use crate::relay::{Incoming, ResponseBody};
-use crate::session::{Session, State, Task};
+use crate::session::{Session, State};
 use bells::{Bell, Bells};
-use bytes::Bytes;
-use exchange::Exchange;
-use h2::server::{Builder, Connection, Handshake, SendResponse};
-use h2::{Reason, RecvStream};
-use http::header::{CONTENT_LENGTH, HeaderMap};
+use edge_http2::{Code, Config, Connection, Event, Violation};
 use http::{Request, Response};
-use keep_alive::KeepAlive;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use keep_alive::{Due, KeepAlive};
+use line::Line;
+use requests::Requests;
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake as _, Waker, ready};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufRead, AsyncWrite};
 
 /// What a client may send ahead on one stream and on the connection, bytes.
 const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-/// What is written ahead for one stream, bytes.
-const SEND_AHEAD_BYTES: usize = 128 * 1024;
 /// After so many turns with something to do in each others run.
 const TURNS: usize = 32;
-/// Places of requests that a connection keeps when none runs.
-const KEPT_PLACES: usize = 4;
+/// Largest buffer for what is to be written that a thread keeps for its next connection.
+const KEPT_BYTES: usize = 256 * 1024;
 
 /// The wire's number, and the clock's; lower ones are requests'.
 const WIRE: usize = usize::MAX;
 const CLOCK: usize = usize::MAX - 1;
 
+thread_local! {
+    /// What is to be written lies in one connection's buffer at a time, mostly: a connection
+    /// that rests has none.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A connection, to be polled to its end. `S` answers a request with an `F`.
 pub(super) struct Http2<T, S, F> {
     // Requests go first: to a stream of a connection that is gone there is nothing to say.
-    requests: Vec<Place<F>>,
-    free: Vec<usize>,
-    wire: Wire<T>,
-    clock: Option<KeepAlive>,
-    heard: Rc<Cell<bool>>,
-    service: S,
+    requests: Requests<S, F>,
+    line: Rc<Line>,
+    io: T,
+    stage: Stage,
+    clock: KeepAlive,
     session: Rc<Session>,
-    is_closing: bool,
     bells: Arc<Bells>,
     wire_bell: (Arc<Bell>, Waker),
     clock_bell: (Arc<Bell>, Waker),
     rung: Vec<usize>,
+    /// Written, and perhaps still on its way below.
+    is_unflushed: bool,
+    /// No more is read until some of what is to be written has been.
+    is_held_up: bool,
 }
 
-enum Wire<T> {
-    Greeting(Handshake<T, Bytes>),
-    Serving(Connection<T, Bytes>),
-}
-
-/// Where a request may run, one after the other.
-struct Place<F> {
-    bell: Arc<Bell>,
-    waker: Waker,
-    request: Option<Pin<Box<Task<Exchange<F>>>>>,
+/// How far a connection has come.
+enum Stage {
+    /// Nothing had to be waited for yet.
+    Begun,
+    Serving,
+    /// What is to be written goes out, then it is closed: for that reason, if there is one.
+    Closing(Option<Broken>),
 }
 
 /// Why a connection broke.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
-    /// As the frames have it.
+    /// The client broke the protocol.
     #[error(transparent)]
-    Frames(#[from] h2::Error),
+    Violated(#[from] Violation),
+    /// What is below has failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// The client does not answer pings.
     #[error("the client answers no ping")]
     Silent,
@@ -86,31 +93,30 @@ pub(super) enum Broken {
 impl Broken {
     /// Whether its client broke the protocol.
     pub(super) fn is_the_clients_fault(&self) -> bool {
-        matches!(self, Self::Frames(error) if error.is_go_away() && error.is_library())
+        matches!(self, Self::Violated(_))
     }
+}
+
+/// Seconds as of the kernel's last tick.
+fn seconds() -> u64 {
+    u64::try_from(clock_gettime(ClockId::MonotonicCoarse).tv_sec).unwrap_or(0)
 }
 
 impl<T, S, F> Http2<T, S, F>
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncBufRead + AsyncWrite + Unpin,
     S: FnMut(Request<Incoming>) -> F,
     F: Future<Output = Response<ResponseBody>>,
 {
-    /// Over `io`; `heard` is set by whoever reads from it. So many of its streams may be open.
-    pub(super) fn new(
-        io: T,
-        heard: Rc<Cell<bool>>,
-        max_streams: u32,
-        session: &Rc<Session>,
-        service: S,
-    ) -> Self {
-        let mut builder = Builder::new();
-        builder
-            .max_concurrent_streams(max_streams)
-            .initial_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .max_send_buffer_size(SEND_AHEAD_BYTES)
-            .max_header_list_size(MAX_HEAD_BYTES as u32);
+    /// Over `io`. So many of its streams may be open.
+    pub(super) fn new(io: T, max_streams: u32, session: &Rc<Session>, service: S) -> Self {
+        let connection = Connection::new(Config {
+            max_streams,
+            stream_window_bytes: STREAM_WINDOW_BYTES,
+            connection_window_bytes: CONNECTION_WINDOW_BYTES,
+            max_head_bytes: MAX_HEAD_BYTES as u32,
+            clock: seconds,
+        });
         let bells = Arc::new(Bells::default());
         let bell = |number| {
             let bell = Bell::new(&bells, number);
@@ -118,66 +124,73 @@ where
             bell.wake_by_ref();
             (Arc::clone(&bell), Waker::from(bell))
         };
+        let wire_bell = bell(WIRE);
+        let clock_bell = bell(CLOCK);
+        let line = Rc::new(Line::new(connection, Arc::clone(&wire_bell.0)));
         Self {
-            requests: Vec::new(),
-            free: Vec::new(),
-            wire: Wire::Greeting(builder.handshake(io)),
-            clock: None,
-            heard,
-            service,
+            requests: Requests::new(&line, &bells, session, service),
+            line,
+            io,
+            stage: Stage::Begun,
+            clock: KeepAlive::new(),
             session: Rc::clone(session),
-            is_closing: false,
-            wire_bell: bell(WIRE),
-            clock_bell: bell(CLOCK),
+            wire_bell,
+            clock_bell,
             bells,
             rung: Vec::new(),
+            is_unflushed: false,
+            is_held_up: false,
         }
     }
 
-    /// Takes no more requests, and ends when none runs (RFC 9113 section 6.8).
+    /// Takes no more requests, and ends when none runs (RFC 9113 section 6.8). To be polled
+    /// afterwards.
     pub(super) fn close(&mut self) {
-        self.is_closing = true;
-        if let Wire::Serving(connection) = &mut self.wire {
-            connection.graceful_shutdown();
-        }
+        self.line.frames().shut_down();
         self.wire_bell.0.wake_by_ref();
     }
 
-    /// Reads and writes; begins what requests have come.
-    fn poll_wire(&mut self) -> Poll<Result<(), Broken>> {
+    /// Reads all that has come, and begins the requests in it.
+    fn poll_read(&mut self) -> Poll<Result<(), Broken>> {
         self.wire_bell.0.answered();
         loop {
+            match self.stage {
+                Stage::Closing(_) => return Poll::Pending,
+                // As long as nothing had to be waited for what is written is held back below, so
+                // that it goes out together.
+                Stage::Begun => ready!(self.poll_out())?,
+                Stage::Serving => {}
+            }
             let cx = &mut Context::from_waker(&self.wire_bell.1);
-            match &mut self.wire {
-                Wire::Greeting(greeting) => {
-                    let mut connection = ready!(Pin::new(greeting).poll(cx))?;
-                    let pings = connection.ping_pong();
-                    self.clock = pings.map(|pings| KeepAlive::new(pings, Rc::clone(&self.heard)));
-                    self.clock_bell.0.wake_by_ref();
-                    if self.is_closing {
-                        connection.graceful_shutdown();
+            let Poll::Ready(bytes) = Pin::new(&mut self.io).poll_fill_buf(cx)? else {
+                self.stage = Stage::Serving;
+                return Poll::Pending;
+            };
+            if bytes.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.clock.heard();
+            let mut rest = bytes;
+            let received = loop {
+                // Let go of before a request is begun or ended.
+                let event = self.line.frames().receive(&mut rest);
+                match event {
+                    Ok(Some(Event::Pong)) => {
+                        if self.clock.answered() {
+                            self.clock_bell.0.wake_by_ref();
+                        }
                     }
-                    self.wire = Wire::Serving(connection);
+                    Ok(Some(event)) => self.requests.take(event),
+                    Ok(None) => break Ok(()),
+                    Err(violation) => break Err(violation),
                 }
-                Wire::Serving(connection) => {
-                    // An answer that ends the connection says so in the same write: else the
-                    // client may well ask once more in between.
-                    if !self.is_closing && self.session.state() != State::Open {
-                        self.is_closing = true;
-                        connection.graceful_shutdown();
-                    }
-                    let accepted = connection.poll_accept(cx);
-                    if let Some(clock) = &mut self.clock
-                        && clock.has_answer(cx)
-                    {
-                        self.clock_bell.0.wake_by_ref();
-                    }
-                    match ready!(accepted) {
-                        Some(Ok((request, respond))) => self.begin(request, respond),
-                        Some(Err(error)) => return Poll::Ready(Err(error.into())),
-                        None => return Poll::Ready(Ok(())),
-                    }
-                }
+            };
+            let count = bytes.len() - rest.len();
+            Pin::new(&mut self.io).consume(count);
+            received?;
+            if self.line.frames().is_congested() {
+                self.is_held_up = true;
+                return Poll::Pending;
             }
         }
     }
@@ -185,69 +198,152 @@ where
     /// Ready when the client is gone.
     fn poll_clock(&mut self) -> Poll<()> {
         self.clock_bell.0.answered();
-        let Some(clock) = &mut self.clock else {
-            return Poll::Pending;
-        };
         let cx = &mut Context::from_waker(&self.clock_bell.1);
-        ready!(clock.poll_timer(cx));
-        if let Wire::Serving(connection) = &mut self.wire {
-            // It is told, should it hear after all; it is not waited for.
-            connection.abrupt_shutdown(Reason::NO_ERROR);
-            let _ = connection.poll_closed(cx);
+        loop {
+            match ready!(self.clock.poll_timer(cx)) {
+                Due::Ask => self.line.frames().ping(),
+                Due::Gone => return Poll::Ready(()),
+            }
         }
-        Poll::Ready(())
     }
 
-    fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        let length = content_length(request.headers());
-        let request = request.map(|stream| Incoming::http2(stream, length));
-        // Without an answer to come the stream is reset as `respond` goes.
-        let Some(answer) = alone(|| (self.service)(request)) else {
-            return;
-        };
-        let exchange = Exchange::Asked { answer, respond };
-        let request = Box::pin(Task::new(exchange, &self.session));
-        let number = self.free.pop().unwrap_or_else(|| {
-            let number = self.requests.len();
-            let bell = Bell::new(&self.bells, number);
-            self.requests.push(Place {
-                waker: Waker::from(Arc::clone(&bell)),
-                bell,
-                request: None,
-            });
-            number
-        });
-        self.requests[number].request = Some(request);
-        self.poll_request(number);
+    /// Writes what is to be written, as far as it is taken.
+    fn poll_out(&mut self) -> Poll<io::Result<()>> {
+        let cx = &mut Context::from_waker(&self.wire_bell.1);
+        loop {
+            let mut frames = self.line.frames();
+            if frames.output().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let count = ready!(Pin::new(&mut self.io).poll_write(cx, frames.output()))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            frames.wrote(count);
+            self.is_unflushed = true;
+        }
     }
 
-    fn poll_request(&mut self, number: usize) {
-        let Some(place) = self.requests.get_mut(number) else {
-            return;
-        };
-        place.bell.answered();
-        let Some(request) = &mut place.request else {
-            return;
-        };
-        let cx = &mut Context::from_waker(&place.waker);
-        if let Some(Poll::Pending) = alone(|| request.as_mut().poll(cx)) {
-            return;
+    /// Writes what the requests said, and has those go on that waited for room. Ready with
+    /// `true` when it has been written, with `false` when others may have something to do.
+    fn poll_write(&mut self) -> Poll<io::Result<bool>> {
+        // An answer that ends the connection says so in the same write: else the client may well
+        // ask once more in between.
+        if self.session.state() != State::Open {
+            self.line.frames().shut_down();
         }
-        place.request = None;
-        self.free.push(number);
-        if self.free.len() == self.requests.len() && self.free.len() > KEPT_PLACES {
-            self.requests.truncate(KEPT_PLACES);
-            self.requests.shrink_to(KEPT_PLACES);
-            self.free.clear();
-            self.free.extend(0..KEPT_PLACES);
-            self.free.shrink_to(KEPT_PLACES);
+        let mut have_gone_on = self.requests.go_on();
+        loop {
+            let out = self.poll_out()?;
+            if self.is_held_up && !self.line.frames().is_congested() {
+                self.is_held_up = false;
+                self.wire_bell.0.wake_by_ref();
+                have_gone_on = true;
+            }
+            let more = self.requests.go_on();
+            have_gone_on |= more;
+            if more && out.is_ready() {
+                continue;
+            }
+            if have_gone_on {
+                return Poll::Ready(Ok(false));
+            }
+            ready!(out);
+            break;
+        }
+        if self.is_unflushed {
+            let cx = &mut Context::from_waker(&self.wire_bell.1);
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// No request runs any more; what is to be written goes out, then the connection ends.
+    fn end(&mut self, why: Option<Broken>) {
+        self.requests.end();
+        self.stage = Stage::Closing(why);
+    }
+
+    fn poll_close(&mut self) -> Poll<Result<(), Broken>> {
+        let mut closed = self.poll_out();
+        if let Poll::Ready(Ok(())) = closed {
+            let cx = &mut Context::from_waker(&self.wire_bell.1);
+            closed = Pin::new(&mut self.io).poll_shutdown(cx);
+        }
+        let failed = ready!(closed);
+        match &mut self.stage {
+            Stage::Closing(why) => match why.take() {
+                Some(why) => Poll::Ready(Err(why)),
+                None => Poll::Ready(failed.map_err(Broken::from)),
+            },
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// What comes of what was rung.
+    fn answer(&mut self) {
+        for at in 0..self.rung.len() {
+            match self.rung[at] {
+                WIRE => match self.poll_read() {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(())) => self.end(None),
+                    Poll::Ready(Err(broken)) => self.end(Some(broken)),
+                },
+                CLOCK => {
+                    if self.poll_clock().is_ready() {
+                        // It is told, should it hear after all; it is not waited for.
+                        self.line.frames().go_away(Code::NO_ERROR);
+                        self.end(Some(Broken::Silent));
+                    }
+                }
+                number => self.requests.poll(number),
+            }
+        }
+    }
+
+    /// One turn: what is rung, until nothing is, and what is to be written then.
+    fn turn(&mut self, task: &Waker) -> Poll<Result<(), Broken>> {
+        for _ in 0..TURNS {
+            if self.bells.hear(&mut self.rung, task) {
+                self.answer();
+                continue;
+            }
+            if matches!(self.stage, Stage::Closing(_)) {
+                return self.poll_close_or_give_up();
+            }
+            match self.poll_write() {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(false)) => {}
+                Poll::Ready(Ok(true)) if self.line.frames().is_over() => self.end(None),
+                Poll::Ready(Ok(true)) => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        // Others run; what has been said until now leaves.
+        let written = self.poll_write();
+        task.wake_by_ref();
+        match written {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// A client that is gone is not waited for.
+    fn poll_close_or_give_up(&mut self) -> Poll<Result<(), Broken>> {
+        let closed = self.poll_close();
+        match (&self.stage, closed) {
+            (Stage::Closing(Some(Broken::Silent)), Poll::Pending) => {
+                Poll::Ready(Err(Broken::Silent))
+            }
+            (_, closed) => closed,
         }
     }
 }
 
 impl<T, S, F> Future for Http2<T, S, F>
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncBufRead + AsyncWrite + Unpin,
     S: FnMut(Request<Incoming>) -> F + Unpin,
     F: Future<Output = Response<ResponseBody>>,
 {
@@ -255,45 +351,17 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        for _ in 0..TURNS {
-            if !this.bells.hear(&mut this.rung, cx.waker()) {
-                return Poll::Pending;
-            }
-            for at in 0..this.rung.len() {
-                match this.rung[at] {
-                    WIRE => {
-                        if let Poll::Ready(ended) = this.poll_wire() {
-                            return Poll::Ready(ended);
-                        }
-                    }
-                    CLOCK => {
-                        if this.poll_clock().is_ready() {
-                            return Poll::Ready(Err(Broken::Silent));
-                        }
-                    }
-                    number => this.poll_request(number),
-                }
-            }
+        this.line.in_turn(true);
+        BUFFER.with_borrow_mut(|buffer| this.line.frames().lend(buffer));
+        let polled = this.turn(cx.waker());
+        let buffer = this.line.frames().reclaim();
+        if let Some(buffer) = buffer.filter(|buffer| buffer.capacity() <= KEPT_BYTES) {
+            BUFFER.set(buffer);
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        this.requests.trim();
+        this.line.in_turn(false);
+        polled
     }
-}
-
-/// What `work` for one request comes to. None: there is a fault in it, which has been logged where
-/// it happened, and which is no fault of the connection's other requests.
-fn alone<T>(work: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
-}
-
-/// What all `content-length`s say, if they say the same; h2 judges those that do not.
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    let mut said = headers.get_all(CONTENT_LENGTH).iter();
-    let first = said.next()?;
-    if said.any(|other| other != first) {
-        return None;
-    }
-    first.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]

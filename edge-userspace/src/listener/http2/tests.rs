@@ -2,8 +2,10 @@ use super::*;
 use crate::keys::Keyring;
 use crate::session::{Keeper, Kept, Limits, Sessions};
 use crate::telemetry::Lane;
+use bytes::Bytes;
 use edge_common::policy::Reason as Accepted;
 use std::time::Duration;
+use tokio::io::BufReader;
 
 fn session() -> Kept {
     let day = Duration::from_secs(24 * 3600);
@@ -39,7 +41,7 @@ async fn a_fault_in_one_request_is_no_fault_of_the_others() {
         }
     };
     let session = session();
-    let served = Http2::new(server, Rc::default(), 10, &session, service);
+    let served = Http2::new(BufReader::new(server), 10, &session, service);
     let asked = async {
         let (sender, connection) = h2::client::handshake(client).await.unwrap();
         let asking = async {
