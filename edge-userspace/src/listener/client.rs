@@ -3,8 +3,10 @@
 
 use super::gather::Gather;
 use bytes::{Buf as _, BytesMut};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,6 +24,8 @@ pub(super) struct Client {
     /// Read already, to be read again.
     ahead: BytesMut,
     closing: Closing,
+    /// There was no room for what was to be written last.
+    held_up: Rc<Cell<bool>>,
 }
 
 enum Closing {
@@ -41,7 +45,13 @@ impl Client {
             tcp: Gather::new(tcp),
             ahead,
             closing: Closing::No,
+            held_up: Rc::default(),
         }
+    }
+
+    /// Whether something waits to be written for want of room: the client reads slowly.
+    pub(super) fn held_up(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.held_up)
     }
 
     /// The socket.
@@ -118,7 +128,9 @@ impl AsyncWrite for Client {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.tcp).poll_write(cx, bytes);
+        self.held_up.set(written.is_pending());
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -134,7 +146,9 @@ impl AsyncWrite for Client {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
+        self.held_up.set(written.is_pending());
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -40,6 +40,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const KEY_END: Duration = Duration::from_millis(900);
 /// How long any other closing connection may take when nothing runs on it.
 const CLOSE: Duration = Duration::from_secs(2);
+/// And how long when its client still has to take what was written.
+const CLOSE_SLOWLY: Duration = Duration::from_secs(60);
 
 /// A connection that is served, to its end.
 pub(super) type Serving = Pin<Box<dyn Future<Output = ()>>>;
@@ -76,6 +78,7 @@ fn log_served(identity: &Identity) {
 }
 
 fn serve_http2(thread: Rc<Thread>, tls: TlsStream<Client>, session: Kept) -> Serving {
+    let held_up = tls.get_ref().0.held_up();
     let max_streams = thread.shared.config.listen.max_streams;
     let service = {
         let (thread, session) = (Rc::clone(&thread), Rc::clone(&session));
@@ -90,7 +93,15 @@ fn serve_http2(thread: Rc<Thread>, tls: TlsStream<Client>, session: Kept) -> Ser
         let close = |connection: Pin<&mut Http2<_, _, _>>| connection.get_mut().close();
         let never = |_: &mut Context<'_>| Poll::Pending;
         let metrics = &thread.shared.metrics;
-        let ended = drive(connection.as_mut(), close, never, &session, metrics).await;
+        let ended = drive(
+            connection.as_mut(),
+            close,
+            never,
+            &held_up,
+            &session,
+            metrics,
+        )
+        .await;
         tell(ended.map_err(Broken::from), &session, metrics);
     })
 }
@@ -117,6 +128,7 @@ fn serve_http1(thread: Rc<Thread>, mut tls: TlsStream<Client>, session: Kept) ->
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     tls.get_mut().0.end_gathering();
+    let held_up = tls.get_ref().0.held_up();
     let tls = Rc::new(RefCell::new(tls));
     let mut leaving = Leaving::new(&tls, &wire, &session);
     let io = Unreadable::new(&tls, &thread, &session, &wire);
@@ -132,7 +144,15 @@ fn serve_http1(thread: Rc<Thread>, mut tls: TlsStream<Client>, session: Kept) ->
         };
         let left = |cx: &mut Context<'_>| leaving.poll(cx);
         let metrics = &thread.shared.metrics;
-        let ended = drive(connection.as_mut(), close, left, &session, metrics).await;
+        let ended = drive(
+            connection.as_mut(),
+            close,
+            left,
+            &held_up,
+            &session,
+            metrics,
+        )
+        .await;
         tell(ended.map_err(Broken::from), &session, metrics);
     })
 }
@@ -192,16 +212,17 @@ impl Broken {
 ///
 /// `close` tells it to take no more requests: by GOAWAY, or by `connection: close` on the
 /// response that runs. `left` says that the client has left, or reads nothing, where HTTP does
-/// not see it.
+/// not see it, `held_up` that it has not taken what was written.
 async fn drive<C: Future<Output = Result<(), E>>, E>(
     mut connection: Pin<&mut C>,
     close: impl Fn(Pin<&mut C>),
     mut left: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    held_up: &Cell<bool>,
     session: &Session,
     metrics: &Metrics,
 ) -> Result<(), E> {
     let mut known = State::Open;
-    let mut patience: Option<Pin<Box<Sleep>>> = None;
+    let mut patience: Option<Patience> = None;
     poll_fn(|cx| {
         loop {
             if session.state() != known {
@@ -210,7 +231,7 @@ async fn drive<C: Future<Output = Result<(), E>>, E>(
                     close(connection.as_mut());
                 }
                 known = session.state();
-                patience = Some(Box::pin(sleep_until(Instant::now() + patience_in(known))));
+                patience = Some(Patience::new(patience_in(known)));
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 // A client may leave as soon as it has read the answer that changed it.
@@ -229,7 +250,7 @@ async fn drive<C: Future<Output = Result<(), E>>, E>(
                 return Poll::Ready(Ok(()));
             }
             return match &mut patience {
-                Some(patience) => poll_patience(patience, session, cx).map(Ok),
+                Some(patience) => patience.poll(held_up, session, cx).map(Ok),
                 None => Poll::Pending,
             };
         }
@@ -237,19 +258,38 @@ async fn drive<C: Future<Output = Result<(), E>>, E>(
     .await
 }
 
-/// Ready when the connection is to be dropped as it stands.
-fn poll_patience(
-    patience: &mut Pin<Box<Sleep>>,
-    session: &Session,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    while patience.as_mut().poll(cx).is_ready() {
-        if session.running() == 0 || matches!(session.state(), State::Ended(_)) {
-            return Poll::Ready(());
+/// What a closing connection is waited for.
+struct Patience {
+    look: Pin<Box<Sleep>>,
+    /// Since when nothing runs on it.
+    rests: Option<Instant>,
+}
+
+impl Patience {
+    fn new(time: Duration) -> Self {
+        Self {
+            look: Box::pin(sleep_until(Instant::now() + time)),
+            rests: None,
         }
-        patience.as_mut().reset(Instant::now() + CLOSE);
     }
-    Poll::Pending
+
+    /// Ready when the connection is to be dropped as it stands.
+    fn poll(&mut self, held_up: &Cell<bool>, session: &Session, cx: &mut Context<'_>) -> Poll<()> {
+        while self.look.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let rests = match session.running() {
+                0 => *self.rests.get_or_insert(now),
+                _ => now,
+            };
+            let is_slow = held_up.get() && now - rests < CLOSE_SLOWLY;
+            let goes_on = session.running() > 0 || is_slow;
+            if !goes_on || matches!(session.state(), State::Ended(_)) {
+                return Poll::Ready(());
+            }
+            self.look.as_mut().reset(now + CLOSE);
+        }
+        Poll::Pending
+    }
 }
 
 fn patience_in(state: State) -> Duration {

@@ -8,6 +8,7 @@ mod maker;
 mod peer;
 mod schedules;
 mod scripts;
+mod tails;
 mod taken_back;
 mod windows;
 

@@ -47,8 +47,8 @@ pub(super) struct Peer {
     pinged: u64,
     pub(super) is_over: bool,
     has_settings: bool,
-    /// We have said that we ask for nothing more.
-    has_said_goodbye: bool,
+    /// Who has said that nothing more is asked for, or may say so.
+    is_closing: bool,
 }
 
 pub(super) struct Stream {
@@ -108,7 +108,7 @@ impl Peer {
             pinged: 0,
             is_over: false,
             has_settings: false,
-            has_said_goodbye: false,
+            is_closing: false,
         };
         peer.set(initial, None);
         if raised > 0 {
@@ -197,6 +197,16 @@ impl Peer {
             edge_gave: 0,
         };
         self.streams.insert(number, stream);
+        number
+    }
+
+    /// A request that is refused, for what is no matter of its own.
+    pub(super) fn ask_refused(&mut self, want: Want) -> u32 {
+        let number = self.ask(want);
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.is_refused = true;
+        }
+        self.send_on(number);
         number
     }
 
@@ -316,8 +326,13 @@ impl Peer {
     }
 
     pub(super) fn say_goodbye(&mut self) {
-        self.has_said_goodbye = true;
+        self.is_closing = true;
         self.out.extend(frame(GOAWAY, 0, 0, &[0; 8]));
+    }
+
+    /// The edge may say that it takes no more requests.
+    pub(super) fn may_close(&mut self) {
+        self.is_closing = true;
     }
 
     /// Whether all pings have been answered.
@@ -499,7 +514,7 @@ impl Peer {
                 };
                 assert!(window <= MOST_WINDOW, "{number} overflows");
             }
-            GOAWAY if self.has_said_goodbye && payload[4..8] == [0; 4] => {}
+            GOAWAY if self.is_closing && payload[4..8] == [0; 4] => {}
             GOAWAY => panic!("GOAWAY: {payload:?}\n{}", self.books()),
             PUSH_PROMISE | PRIORITY | CONTINUATION => panic!("unasked: {kind}"),
             _ => {}
