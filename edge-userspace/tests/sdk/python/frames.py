@@ -69,18 +69,52 @@ def fields(text):
     return [(unescape(name), unescape(value)) for name, value in pairs]
 
 
+def integer(first, bits, value):
+    """An integer whose first byte has so many bits for it behind `first` (RFC 7541 section 5.1)."""
+    most = (1 << bits) - 1
+    if value < most:
+        return bytes([first | value])
+    coded, rest = [first | most], value - most
+    while rest >= 128:
+        coded.append(rest % 128 | 128)
+        rest //= 128
+    return bytes(coded + [rest])
+
+
+def form(field):
+    """A field in the form that the script wants."""
+    if field[0] in "#^":
+        first, bits = (0x80, 7) if field[0] == "#" else (0x20, 5)
+        return integer(first, bits, int(field[1:]))
+    first = {"+": 0x40, "!": 0x10}.get(field[0], 0)
+    [(name, value)] = fields(field[1:] if first else field)
+    return bytes([first]) + b"".join(integer(0, 7, len(text)) + text for text in (name, value))
+
+
+def raw_frame(kind, flags, stream, payload):
+    head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
+    return head + stream.to_bytes(4, "big") + payload
+
+
 def step(line, encoder):
     """The bytes of one line."""
     what, _, rest = line.partition(" ")
     if what == "raw":
         return unescape(rest)
     first, second, third = rest.split(" ", 2)
+    if what == "fields":
+        flags = int(second)
+        payload = b"".join(form(field) for field in third.split(" ") if field)
+        if flags & 0x20:
+            payload = bytes(4) + b"\x0f" + payload
+        if flags & 8:
+            payload = b"\x03" + payload + bytes(3)
+        return raw_frame(1, flags, int(first), payload)
     if what == "frame":
         stream, payload = third.split(" ", 1)
         zeros = re.fullmatch(r"zeros (\d+)", payload)
         payload = bytes(int(zeros.group(1))) if zeros else unescape(payload)
-        head = len(payload).to_bytes(3, "big") + bytes([int(first), int(second)])
-        return head + int(stream).to_bytes(4, "big") + payload
+        return raw_frame(int(first), int(second), int(stream), payload)
     kinds = {"headers": HeadersFrame, "continuation": ContinuationFrame, "data": DataFrame}
     # hyperframe refuses a stream of 0 for these; what is wrong is to reach the edge.
     frame = kinds[what](int(first) or 1)
@@ -99,33 +133,51 @@ def code(number):
         return "?"
 
 
-def observe(tls, alternatives):
-    """What comes back, until the PING is answered and an alternative is met, or the end."""
-    seen, buffer, decoder = [], b"", hpack.Decoder()
-    met = lambda: any(wanted <= set(seen) for wanted in alternatives)
-    while not ("open" in seen and met()):
+class Observed:
+    """What has come back on a connection."""
+
+    def __init__(self, tls):
+        self.tls, self.seen, self.buffer, self.decoder = tls, [], b"", hpack.Decoder()
+
+    def until(self, is_enough):
+        """Reads until that is so, or the end."""
+        while not is_enough(self.seen):
+            if not self.next():
+                self.seen.append("closed")
+                return
+
+    def next(self):
+        """The next frame; whether there was one."""
+        tls, seen, buffer = self.tls, self.seen, self.buffer
         while len(buffer) < 9 or len(buffer) < 9 + int.from_bytes(buffer[:3], "big"):
             try:
                 more = tls.recv(65536)
             except (ConnectionError, ssl.SSLError):
                 more = b""
             if not more:
-                return seen + ["closed"]
+                return False
             buffer += more
         frame, length = Frame.parse_frame_header(memoryview(buffer[:9]))
         frame.parse_body(memoryview(buffer[9:9 + length]))
-        buffer = buffer[9 + length:]
+        self.buffer = buffer[9 + length:]
         if isinstance(frame, HeadersFrame):
-            head = dict(decoder.decode(frame.data))
+            head = dict(self.decoder.decode(frame.data))
             if ":status" in head:
                 seen.append(f"status {frame.stream_id} {head[':status']}")
         elif isinstance(frame, RstStreamFrame):
             seen.append(f"rst {frame.stream_id} {code(frame.error_code)}")
         elif isinstance(frame, GoAwayFrame):
             seen.append(f"goaway {code(frame.error_code)}")
-        elif isinstance(frame, PingFrame) and "ACK" in frame.flags and frame.opaque_data == ASK:
-            seen.append("open")
-    return seen
+        elif isinstance(frame, PingFrame) and "ACK" in frame.flags:
+            seen.append("open" if frame.opaque_data == ASK else "pong")
+        elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
+            seen.append("settings")
+        elif isinstance(frame, SettingsFrame):
+            before = sum(one.startswith("acknowledged ") for one in seen)
+            seen.append(f"acknowledged {before + 1}")
+        if isinstance(frame, (DataFrame, HeadersFrame)) and "END_STREAM" in frame.flags:
+            seen.append(f"end {frame.stream_id}")
+        return True
 
 
 def play(file):
@@ -139,16 +191,26 @@ def play(file):
     begin = PREFACE + SettingsFrame(0).serialize()
     if lines[0] in ("bare", "nothing"):
         begin = PREFACE if lines.pop(0) == "bare" else b""
-    sent = begin + b"".join(step(line, encoder) for line in lines)
     ping = PingFrame(0)
     ping.opaque_data = ASK
     before = figures()["requests"]
     with connect() as tls:
-        try:
-            tls.sendall(sent + ping.serialize())
-        except (ConnectionError, ssl.SSLError):
-            pass  # ended by the edge meanwhile; what it said is read
-        seen = observe(tls, alternatives)
+        observed, sent = Observed(tls), begin
+        for line in lines + [None]:
+            if line is not None and not line.startswith("until "):
+                sent += step(line, encoder)
+                continue
+            try:
+                tls.sendall(sent + (ping.serialize() if line is None else b""))
+            except (ConnectionError, ssl.SSLError):
+                pass  # ended by the edge meanwhile; what it said is read
+            sent = b""
+            if line is not None:
+                condition = line.removeprefix("until ")
+                observed.until(lambda seen: condition in seen)
+        met = lambda seen: any(wanted <= set(seen) for wanted in alternatives)
+        observed.until(lambda seen: "open" in seen and met(seen))
+        seen = observed.seen
     deadline = time.monotonic() + PATIENCE
     while figures()["active"] > IDLE:
         assert time.monotonic() < deadline, "the model does not come to rest"
