@@ -45,6 +45,7 @@ fn exists(root: &Path, test: &str) -> bool {
     let crates = [
         "edge-client/",
         "edge-common/",
+        "edge-http2/",
         "edge-userspace/",
         "xtask/",
         "bench/",
