@@ -24,7 +24,7 @@ pub(super) struct Client {
     /// Read already, to be read again.
     ahead: BytesMut,
     closing: Closing,
-    /// There was no room for what was to be written last.
+    /// There was no room for what was to be written last, or the client may not have read it.
     held_up: Rc<Cell<bool>>,
 }
 
@@ -49,7 +49,8 @@ impl Client {
         }
     }
 
-    /// Whether something waits to be written for want of room: the client reads slowly.
+    /// Whether something waits to be written for want of room, or the client is waited for to
+    /// close its side: it reads slowly.
     pub(super) fn held_up(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.held_up)
     }
@@ -138,7 +139,10 @@ impl AsyncWrite for Client {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().poll_close(cx)
+        let this = self.get_mut();
+        let closed = this.poll_close(cx);
+        this.held_up.set(closed.is_pending());
+        closed
     }
 
     fn poll_write_vectored(

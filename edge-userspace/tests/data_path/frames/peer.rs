@@ -200,6 +200,16 @@ impl Peer {
         number
     }
 
+    /// A request that is refused, for what is no matter of its own.
+    pub(super) fn ask_refused(&mut self, want: Want) -> u32 {
+        let number = self.ask(want);
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.is_refused = true;
+        }
+        self.send_on(number);
+        number
+    }
+
     /// A request's head that is refused: it says no version.
     pub(super) fn ask_badly(&mut self, want: Want) -> u32 {
         let at = self.out.len();

@@ -6,6 +6,52 @@ use super::*;
 use crate::world::Wishes;
 use std::time::Duration;
 
+/// Most of it is in the edge when no more of it can go on.
+const ANSWER_BYTES: usize = 120_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_still_being_read_is_not_cut_when_its_connection_closes() {
+    let world = World::with(Wishes {
+        upstream: Some(upstream().await),
+        config: |config| config.quotas.limits.requests_per_minute = Some(1),
+        ..Wishes::default()
+    });
+    let mut peer = Peer::begin(&world, Some(20_000), 1 << 20).await;
+    let want = Want {
+        seed: 1,
+        body_bytes: Want::LEAST_BODY_BYTES,
+        answer_bytes: ANSWER_BYTES,
+        framing: Framing::Length,
+        is_slow: false,
+    };
+    let number = peer.ask(want);
+    peer.send_on(number);
+    let begins = |peer: &Peer| peer.streams[&number].got == 20_000;
+    peer.until("as much as fits", begins, |_| {}).await;
+    // What else of it is read ahead is.
+    peer.rest().await;
+    // A request more than it may have: the connection is to close.
+    peer.may_close();
+    let refused = peer.ask_refused(want);
+    peer.until(
+        "a refusal",
+        |peer| peer.streams[&refused].is_answered,
+        |_| {},
+    )
+    .await;
+    let mut slowly = 0;
+    let whole = |peer: &Peer| peer.streams[&number].is_answered;
+    while !whole(&peer) {
+        assert!(!peer.is_over, "cut after {}", peer.streams[&number].got);
+        assert!(slowly < 200, "it does not come");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        slowly += 1;
+        // 40 KB a second.
+        peer.give_back(number, 4_000);
+        peer.turn(Duration::from_millis(5)).await;
+    }
+}
+
 /// The tail of a long answer lies in the edge, for the client's system has no room for it, when the
 /// edge is told to stop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
