@@ -100,6 +100,8 @@ enum Going {
     Announced,
     /// Streams above that one are refused.
     Last(u32),
+    /// It ends now: nothing is sent behind the GOAWAY, and nothing is received.
+    Over,
 }
 
 /// The server's half of an HTTP/2 connection.
@@ -250,7 +252,9 @@ impl Connection {
 
     /// Asks the client whether it is there; [`Event::Pong`] is its answer.
     pub fn ping(&mut self) {
-        frame::ping(self.output.end(), 0, ARE_YOU_THERE);
+        if self.going != Going::Over {
+            frame::ping(self.output.end(), 0, ARE_YOU_THERE);
+        }
     }
 
     /// Tells the client to send no more requests. What it sent before it heard of that is
@@ -264,8 +268,21 @@ impl Connection {
         }
     }
 
-    /// Tells the client that the connection ends now.
+    /// Tells the client that the connection ends now, as it is to after that (section 5.4.1). Its
+    /// streams are over without a word on each: nothing is sent behind the GOAWAY.
     pub fn go_away(&mut self, code: Code) {
+        if self.going == Going::Over {
+            return;
+        }
+        self.say_last(code);
+        self.going = Going::Over;
+        self.input.end();
+        self.streams = Streams::default();
+        self.queue.clear();
+    }
+
+    /// Tells the client which of its streams is the last that is served.
+    fn say_last(&mut self, code: Code) {
         frame::goaway(self.output.end(), self.last, code);
         self.going = Going::Last(self.last);
     }
@@ -274,7 +291,7 @@ impl Connection {
     /// connection may be closed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let no_more = self.client_goes || matches!(self.going, Going::Last(_));
+        let no_more = self.client_goes || matches!(self.going, Going::Last(_) | Going::Over);
         no_more && self.streams.count() == 0
     }
 

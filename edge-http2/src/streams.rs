@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 /// So many streams that were reset are remembered: frames for them may have been on their way
 /// (RFC 9113 section 5.4.2).
 const REMEMBERED: usize = 256;
+/// So many gaps in the identifiers that a client has used are remembered; most clients leave none.
+const GAPS: usize = 64;
 /// Places that are kept when no stream is open.
 const KEPT: usize = 4;
 
@@ -84,6 +86,8 @@ pub(crate) struct Streams {
     open: Vec<Stream>,
     /// With what the client may still have sent on each before it heard of that, bytes.
     reset: VecDeque<(u32, i64)>,
+    /// Identifiers that a client has passed over: the first and the last of each gap.
+    skipped: VecDeque<(u32, u32)>,
 }
 
 impl Streams {
@@ -163,6 +167,24 @@ impl Streams {
         self.reset.push_back((id, credit));
     }
 
+    /// Notes that after stream `last` a client opens stream `next`, both odd, or 0 for none yet.
+    pub(crate) fn note_skipped(&mut self, last: u32, next: u32) {
+        let first = if last == 0 { 1 } else { last + 2 };
+        if first < next {
+            if self.skipped.len() == GAPS {
+                self.skipped.pop_front();
+            }
+            self.skipped.push_back((first, next - 2));
+        }
+    }
+
+    /// Whether a stream is known never to have been opened, though a higher one was. A client of
+    /// many gaps is not told so of the older ones.
+    pub(crate) fn was_skipped(&self, id: u32) -> bool {
+        let mut gaps = self.skipped.iter().rev();
+        gaps.any(|(first, last)| (*first..=*last).contains(&id))
+    }
+
     /// What may still come on a stream that was reset not long ago.
     pub(crate) fn reset_credit(&mut self, id: u32) -> Option<&mut i64> {
         let mut resets = self.reset.iter_mut().rev();
@@ -209,6 +231,23 @@ mod tests {
             }
             assert_eq!((streams.places.len(), streams.free.len()), (KEPT, KEPT));
         }
+    }
+
+    #[test]
+    fn numbers_that_were_passed_over_are_known_for_a_while() {
+        let mut streams = Streams::default();
+        for (last, next) in [(0, 1), (1, 3), (3, 9), (9, 11)] {
+            streams.note_skipped(last, next);
+        }
+        let skipped = (1..=11).step_by(2).filter(|id| streams.was_skipped(*id));
+        assert_eq!(skipped.collect::<Vec<_>>(), [5, 7]);
+        let mut streams = Streams::default();
+        for number in 0..=GAPS as u32 {
+            streams.note_skipped((4 * number).saturating_sub(1), 4 * number + 3);
+        }
+        assert!(!streams.was_skipped(1));
+        assert!(streams.was_skipped(5) && streams.was_skipped(4 * GAPS as u32 + 1));
+        assert_eq!(streams.skipped.len(), GAPS);
     }
 
     #[test]

@@ -34,6 +34,16 @@ pub(super) struct Input {
     block: Option<Box<Block>>,
 }
 
+impl Input {
+    /// Whatever comes from now on is thrown away.
+    pub(super) fn end(&mut self) {
+        *self = Self {
+            at: At::Over,
+            ..Self::default()
+        };
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum At {
     /// In the preface, after so many bytes of it.
@@ -48,8 +58,8 @@ enum At {
     Data(Data),
     /// In so many bytes that say nothing; they count for the connection's window already.
     Skipped(usize),
-    /// The connection has ended by what came.
-    Broken,
+    /// The connection has ended: nothing counts any more.
+    Over,
 }
 
 impl Default for At {
@@ -96,17 +106,13 @@ impl Connection {
     ///
     /// # Errors
     /// The client broke the protocol. A GOAWAY that says so lies in the output, and nothing
-    /// more is received.
+    /// more is received or sent: see [`go_away`](Self::go_away).
     pub fn receive<'a>(&mut self, input: &mut &'a [u8]) -> Outcome<'a> {
         while !input.is_empty() && !self.is_congested() {
             match self.step(input) {
                 Ok(None) => {}
                 Ok(event) => return Ok(event),
                 Err(violation) => {
-                    self.input = Input {
-                        at: At::Broken,
-                        ..Input::default()
-                    };
                     self.go_away(violation.code);
                     return Err(violation);
                 }
@@ -176,7 +182,7 @@ impl Connection {
                 };
                 Ok(None)
             }
-            At::Broken => {
+            At::Over => {
                 *input = &[];
                 Ok(None)
             }

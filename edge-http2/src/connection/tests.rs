@@ -1,6 +1,8 @@
 //! The connection, frame by frame; what frames of a client lead to is compared with another
 //! server's in `tests/connection`.
 
+mod ends;
+
 use super::*;
 use crate::frame::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Head, PADDED, PING,

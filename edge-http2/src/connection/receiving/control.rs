@@ -70,7 +70,7 @@ impl Connection {
         if !head.has(ACK) {
             frame::ping(self.output.end(), ACK, opaque);
         } else if opaque == LAST_CALL && self.going == Going::Announced {
-            self.go_away(Code::NO_ERROR);
+            self.say_last(Code::NO_ERROR);
         } else if opaque == ARE_YOU_THERE {
             return Ok(Some(Event::Pong));
         }

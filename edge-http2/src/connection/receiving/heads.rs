@@ -59,6 +59,10 @@ impl Connection {
         if id > self.last {
             return self.request(id, is_end, block);
         }
+        // Closed by the first use of a higher one, and never in use itself (section 5.1.1).
+        if self.streams.was_skipped(id) {
+            return Err(Violation::protocol("a new stream below the last one"));
+        }
         let mut is_good = true;
         let decoded = self
             .decoder
@@ -76,6 +80,7 @@ impl Connection {
     }
 
     pub(super) fn request<'a>(&mut self, id: u32, is_end: bool, block: &[u8]) -> Outcome<'a> {
+        self.streams.note_skipped(self.last, id);
         self.last = id;
         let most_bytes = self.config.max_head_bytes as usize;
         let mut gathering = Gathering::new(&mut self.before, most_bytes);
