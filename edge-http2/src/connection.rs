@@ -3,7 +3,8 @@
 //!
 //! A caller gives each piece that it reads to [`receive`](Connection::receive) until all of it
 //! has been taken, answers by [`respond`](Connection::respond) and
-//! [`send`](Connection::send), says what it has read by [`release`](Connection::release),
+//! [`send`](Connection::send), says that it waits for a body by [`ask`](Connection::ask) and
+//! what it has read of it by [`release`](Connection::release),
 //! serves those that waited by [`next_writable`](Connection::next_writable), and writes.
 
 mod receiving;

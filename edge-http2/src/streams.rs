@@ -45,6 +45,9 @@ pub(crate) struct State {
     pub(crate) unread: u32,
     /// Read, and not given back to the client: bytes.
     pub(crate) owed: u32,
+    /// The client holds its body back until it is asked for it, or answered (`expect:
+    /// 100-continue`).
+    pub(crate) expects_continue: bool,
     /// What its `content-length` says is still to come.
     pub(crate) left: Option<u64>,
     /// The request has come to its end.
@@ -67,6 +70,7 @@ impl State {
             credit,
             unread: 0,
             owed: 0,
+            expects_continue: false,
             left: None,
             is_received: false,
             is_sent: false,

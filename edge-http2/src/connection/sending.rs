@@ -8,8 +8,26 @@ use crate::streams::Stream;
 use bytes::{Buf as _, Bytes};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue, StatusCode};
+use std::mem;
 
 impl Connection {
+    /// The rest of a request is wanted. A client that waits to be told so gets a 100 (Continue)
+    /// (RFC 9110 section 10.1.1, RFC 9113 section 8.1.1), unless some of the body has come or
+    /// the answer has begun.
+    pub fn ask(&mut self, stream: Stream) {
+        let Some(state) = self.streams.get_mut(stream) else {
+            return;
+        };
+        let is_waited_for = mem::take(&mut state.expects_continue);
+        if is_waited_for && !state.is_received {
+            let out = self.output.end();
+            let begin = out.len();
+            frame::head(out, 0, HEADERS, END_HEADERS, stream.id);
+            self.encoder.status(StatusCode::CONTINUE, out);
+            end_block(out, begin, stream.id);
+        }
+    }
+
     /// Sends an answer's head; `length`: a `content-length` to put among its fields; `is_end`: it
     /// has no body. Of a field it is said whether it may be
     /// put into the table of fields that are shorter the next time. Those of HTTP/1.1's
@@ -22,9 +40,10 @@ impl Connection {
         length: Option<u64>,
         is_end: bool,
     ) {
-        if self.streams.get(stream).is_none_or(|state| state.is_sent) {
+        let Some(state) = self.streams.get_mut(stream).filter(|state| !state.is_sent) else {
             return;
-        }
+        };
+        state.expects_continue = false;
         let out = self.output.end();
         let begin = out.len();
         let flags = END_HEADERS | if is_end { END_STREAM } else { 0 };
@@ -160,7 +179,7 @@ impl Connection {
         let Some(state) = self.streams.get_mut(stream) else {
             return;
         };
-        let unread = std::mem::take(&mut state.unread);
+        let unread = mem::take(&mut state.unread);
         state.is_unwanted = true;
         let (is_received, is_sent) = (state.is_received, state.is_sent);
         self.owe(unread);

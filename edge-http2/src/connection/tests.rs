@@ -2,6 +2,7 @@
 //! server's in `tests/connection`.
 
 mod ends;
+mod expecting;
 
 use super::*;
 use crate::frame::{

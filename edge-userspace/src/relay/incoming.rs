@@ -42,6 +42,9 @@ pub enum IncomingError {
 
 /// An HTTP/2 connection, as the body of one of its requests sees it.
 pub trait Line {
+    /// The rest of that stream is wanted, and nothing of it is there: a client that waits to be
+    /// told so is told (`expect: 100-continue`).
+    fn ask(&self, stream: Stream);
     /// So many bytes have been read of that stream.
     fn read(&self, stream: Stream, bytes: usize);
     /// Nobody will read more of it.
@@ -64,6 +67,8 @@ struct Arrived {
     is_over: bool,
     broken: Option<Code>,
     reader: Option<Waker>,
+    /// The client has been told that it is wanted.
+    is_asked_for: bool,
 }
 
 /// The other end of an [`Inbox`].
@@ -169,6 +174,10 @@ impl Arriving {
                 if !(arrived.reader.as_ref()).is_some_and(|known| known.will_wake(cx.waker())) {
                     arrived.reader = Some(cx.waker().clone());
                 }
+                if !mem::replace(&mut arrived.is_asked_for, true) {
+                    drop(arrived);
+                    self.line.ask(self.stream);
+                }
                 return Poll::Pending;
             }
             arrived.next_piece()
@@ -264,11 +273,16 @@ mod tests {
     /// What a line has been told.
     #[derive(Default)]
     struct Told {
+        asked: Cell<u32>,
         read: Cell<usize>,
         left: Cell<u32>,
     }
 
     impl Line for Told {
+        fn ask(&self, _: Stream) {
+            self.asked.set(self.asked.get() + 1);
+        }
+
         fn read(&self, _: Stream, bytes: usize) {
             self.read.set(self.read.get() + bytes);
         }
@@ -331,7 +345,10 @@ mod tests {
         let line = Rc::clone(&told) as Rc<dyn Line>;
         let mut body = Incoming::http2(Rc::clone(&inbox), line, stream());
         assert_eq!(body.size_hint().exact(), Some(12));
+        assert_eq!(told.asked.get(), 0);
         assert!(poll(&mut body, &woken).is_pending());
+        assert!(poll(&mut body, &woken).is_pending());
+        assert_eq!(told.asked.get(), 1);
         inbox.put(b"one ", false);
         inbox.put(b"two ", false);
         assert_eq!(woken.0.load(std::sync::atomic::Ordering::Relaxed), 1);

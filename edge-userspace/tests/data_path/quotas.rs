@@ -11,7 +11,7 @@ use http::Method;
 use http_body_util::BodyExt as _;
 
 /// Gives a key limits of its own, as `edge keys limit` does.
-fn limit(world: &World, key: &str, quotas: Quotas) {
+pub(crate) fn limit(world: &World, key: &str, quotas: Quotas) {
     let mut record = record(key);
     record.allowance = Allowance {
         quotas,

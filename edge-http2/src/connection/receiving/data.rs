@@ -50,6 +50,7 @@ impl Connection {
             return self.broke(stream, code);
         }
         state.left = left.flatten();
+        state.expects_continue &= length == 0;
         if state.is_unwanted {
             self.owe(head.length as u32);
             if is_end {

@@ -6,7 +6,8 @@ use crate::connection::{Connection, Event, Going};
 use crate::frame::{self, END_HEADERS, END_STREAM, Head, PRIORITISED};
 use crate::head::{Gathering, Wrong, is_trailer};
 use crate::streams::{State, Stream};
-use http::StatusCode;
+use http::header::EXPECT;
+use http::{HeaderMap, StatusCode};
 
 impl Connection {
     pub(super) fn headers<'a>(&mut self, head: &Head, payload: &[u8]) -> Outcome<'a> {
@@ -102,6 +103,7 @@ impl Connection {
             Ok((_, Some(length))) if is_end && length > 0 => self.malformed(id),
             Ok((request, length)) => {
                 state.left = length;
+                state.expects_continue = !is_end && expects_continue(request.headers());
                 Ok(Some(Event::Request {
                     stream: self.streams.open(state),
                     request: Box::new(request),
@@ -146,6 +148,12 @@ impl Connection {
             is_end: true,
         }))
     }
+}
+
+/// Whether a client waits for a 100 (Continue) before it sends the body (RFC 9110 section 10.1.1).
+fn expects_continue(fields: &HeaderMap) -> bool {
+    let mut expectations = fields.get_all(EXPECT).iter();
+    expectations.any(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 fn compression() -> Violation {

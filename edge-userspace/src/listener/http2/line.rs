@@ -51,6 +51,10 @@ impl Line {
 }
 
 impl relay::Line for Line {
+    fn ask(&self, stream: Stream) {
+        self.change(|connection| connection.ask(stream));
+    }
+
     fn read(&self, stream: Stream, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.change(|connection| connection.release(stream, bytes));

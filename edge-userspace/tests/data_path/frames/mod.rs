@@ -1,7 +1,8 @@
 //! HTTP/2 frame by frame, written and read by hand, so that no library decides what can be said:
-//! scripts of frames, floods of them, windows to the byte, random schedules, and what tests elsewhere
+//! scripts of frames, floods of them, bodies that are held back, windows to the byte, random schedules, and what tests elsewhere
 //! need of it.
 
+mod expecting;
 mod floods;
 mod heads;
 mod maker;

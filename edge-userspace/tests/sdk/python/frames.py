@@ -297,4 +297,32 @@ def a_strict_client_finds_nothing_wrong_in_what_the_edge_sends():
             assert status == 404
 
 
+@check
+def a_strict_client_that_waits_for_a_100_is_asked_for_its_body_unless_it_is_refused():
+    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
+    body = b'{"model":"claude-demo","max_tokens":5,"messages":[{"role":"user","content":"?"}]}'
+    head = [(":method", "POST"), (":scheme", "https"), (":path", "/v1/messages"), (":authority", "localhost")]
+    head += [("expect", "100-continue"), ("x-api-key", KEY)]
+    version = [("anthropic-version", "2023-06-01")]
+    with connect() as tls:
+        client.initiate_connection()
+        for more_head, expected in [(version, [100, 200]), ([], [400]), (version, [100, 200])]:
+            stream = client.get_next_available_stream_id()
+            client.send_headers(stream, head + more_head)
+            statuses, over = [], False
+            while not over:
+                tls.sendall(client.data_to_send())
+                more = tls.recv(65536)
+                assert more, "the connection goes on"
+                for event in client.receive_data(more):
+                    if isinstance(event, h2.events.InformationalResponseReceived):
+                        statuses.append(int(dict(event.headers)[b":status"]))
+                        client.send_data(stream, body, end_stream=True)
+                    elif isinstance(event, h2.events.ResponseReceived):
+                        statuses.append(int(dict(event.headers)[b":status"]))
+                    elif isinstance(event, h2.events.StreamEnded):
+                        over = True
+            assert statuses == expected, statuses
+
+
 run()
