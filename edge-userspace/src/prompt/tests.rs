@@ -1,6 +1,7 @@
 //! Whole requests, read in pieces: what counts of them.
 
 mod again;
+mod kept;
 mod limits;
 mod pictures;
 mod pieces;
