@@ -29,6 +29,9 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 const CONGESTED_BYTES: usize = 2 * OUTPUT_BYTES;
 /// Our SETTINGS_HEADER_TABLE_SIZE, as it is by default (RFC 9113 section 6.5.2).
 const TABLE_BYTES: usize = 4096;
+/// A header block that comes to so many times the largest head is not read to its end: the
+/// connection ends. A byte of a block may stand for a field of 4 KiB.
+const LIST_TIMES: usize = 4;
 /// What the PING says that is sent with the first GOAWAY.
 const LAST_CALL: [u8; 8] = *b"lastcall";
 /// What the others say.
@@ -52,7 +55,7 @@ pub struct Config {
     /// The same on all of them together.
     pub connection_window_bytes: u32,
     /// Largest head of a request: name, value and 32 for each field, bytes. A larger one is
-    /// answered with 431.
+    /// answered with 431, one of more than four times as much ends the connection.
     pub max_head_bytes: u32,
     /// Seconds from anywhere, that never go back.
     pub clock: fn() -> u64,
@@ -197,12 +200,13 @@ impl Connection {
         {
             frame::window_update(output.end(), 0, more);
         }
+        let most_list_bytes = LIST_TIMES * config.max_head_bytes as usize;
         Self {
             config,
             streams: Streams::default(),
             output,
             input: Input::default(),
-            decoder: Decoder::new(TABLE_BYTES),
+            decoder: Decoder::new(TABLE_BYTES).with_max_list_bytes(most_list_bytes),
             encoder: Encoder::new(),
             before: Before::default(),
             last: 0,
@@ -328,9 +332,8 @@ impl Connection {
         }
     }
 
-    /// Something changed by which streams may have more room than before.
+    /// Something changed by which streams may have more room than before. Looks at all of them.
     fn rooms_changed(&mut self) {
-        self.windows.lower();
         let lowered = self.windows.lowered;
         for (stream, state) in self.streams.iter_mut() {
             if state.waits && !state.is_queued && state.room > lowered {

@@ -70,7 +70,7 @@ pub struct Field {
 }
 
 /// Why a header block cannot be decoded. The connection's table is then unknown: COMPRESSION_ERROR
-/// (RFC 9113, section 4.3).
+/// (RFC 9113, section 4.3), or what the caller thinks of a [list](Error::List) that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The block ends within a field.
@@ -91,4 +91,7 @@ pub enum Error {
     /// (sections 4.2 and 6.3).
     #[error("the header block changes the size of the table where or how it may not")]
     SizeUpdate,
+    /// Its fields come to more than [`Decoder::with_max_list_bytes`] says.
+    #[error("the header block's fields are too many or too large")]
+    List,
 }

@@ -268,7 +268,7 @@ impl Connection {
             GOAWAY if payload.len() < 8 => Err(Violation::size("GOAWAY that is cut")),
             GOAWAY => {
                 self.client_goes = true;
-                Ok(None)
+                self.idle_frame().map(|()| None)
             }
             // Priorities of RFC 7540 (section 5.3.2).
             _ => self.idle_frame().map(|()| None),

@@ -3,6 +3,7 @@
 
 mod ends;
 mod expecting;
+mod floods;
 
 use super::*;
 use crate::frame::{

@@ -15,6 +15,8 @@ pub struct Decoder {
     table: Table,
     /// What SETTINGS_HEADER_TABLE_SIZE says to the peer.
     max_table_bytes: usize,
+    /// What the fields of a block may count for, bytes.
+    max_list_bytes: usize,
 }
 
 impl Decoder {
@@ -29,7 +31,17 @@ impl Decoder {
         Self {
             table,
             max_table_bytes,
+            max_list_bytes: usize::MAX,
         }
+    }
+
+    /// Reads no block further than that its fields count for so many bytes, as
+    /// SETTINGS_MAX_HEADER_LIST_SIZE counts them (RFC 9113, section 6.5.2). A block's own length is
+    /// no bound for that: each of its bytes may stand for an entry that fills the table.
+    #[must_use]
+    pub fn with_max_list_bytes(mut self, bytes: usize) -> Self {
+        self.max_list_bytes = bytes;
+        self
     }
 
     /// Reads a whole header block (the fragments of HEADERS and CONTINUATION joined) and gives each
@@ -43,19 +55,27 @@ impl Decoder {
         let mut input = block;
         let mut strings = Strings::default();
         let mut is_beginning = true;
+        let mut room = self.max_list_bytes;
+        let mut count = |bytes: usize| {
+            room = room.checked_sub(bytes).ok_or(Error::List)?;
+            Ok(())
+        };
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
             match first {
                 // Section 6.1: a field that is in a table.
                 0x80.. => {
                     let index = integer::read(first, 7, &mut input)?;
-                    sink(self.entry(index)?.to_field());
+                    let entry = self.entry(index)?;
+                    count(entry.size)?;
+                    sink(entry.to_field());
                 }
                 // Section 6.2.1: one that goes into the table.
                 0x40.. => {
                     let index = integer::read(first, 6, &mut input)?;
                     let name = self.name(index, &mut input, &mut strings)?;
                     let entry = name.with(strings.read(&mut input)?, true);
+                    count(entry.size)?;
                     sink(entry.to_field());
                     self.table.insert(entry);
                 }
@@ -73,6 +93,7 @@ impl Decoder {
                     let index = integer::read(first, 4, &mut input)?;
                     let name = self.name(index, &mut input, &mut strings)?;
                     let entry = name.with(strings.read(&mut input)?, false);
+                    count(entry.size)?;
                     sink(entry.into_field(first & 0x10 > 0));
                 }
             }

@@ -35,7 +35,8 @@ impl Connection {
 
     pub(super) fn settings(&mut self, head: &Head, payload: &[u8]) -> Result<(), Violation> {
         if head.has(ACK) {
-            return Ok(());
+            // There is one of ours.
+            return self.idle_frame();
         }
         let is_first = !mem::replace(&mut self.has_settings, true);
         if !is_first {
@@ -56,6 +57,7 @@ impl Connection {
                     return Err(Violation::new(code, "a window over 2^31-1"));
                 }
             }
+            self.windows.lower();
             self.rooms_changed();
         }
         frame::settings_ack(self.output.end());
@@ -91,7 +93,11 @@ impl Connection {
             }
             if windows.room > windows.most_room {
                 windows.most_room = windows.room;
-                self.rooms_changed();
+                let before = windows.lowered;
+                windows.lower();
+                if windows.lowered != before {
+                    self.rooms_changed();
+                }
             }
             return Ok(None);
         }

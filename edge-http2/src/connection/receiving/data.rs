@@ -91,6 +91,8 @@ impl Connection {
             return Err(Violation::protocol("DATA on a stream that is idle"));
         }
         match self.streams.reset_credit(id) {
+            // One that says that it is the end, and nothing else, uses no window up.
+            Some(_) if head.length == 0 && head.has(END_STREAM) => self.idle_frame()?,
             Some(credit) => {
                 *credit -= head.length as i64;
                 if *credit < 0 {

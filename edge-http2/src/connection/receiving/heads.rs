@@ -5,6 +5,7 @@ use crate::code::{Code, Violation};
 use crate::connection::{Connection, Event, Going};
 use crate::frame::{self, END_HEADERS, END_STREAM, Head, PRIORITISED};
 use crate::head::{Gathering, Wrong, is_trailer};
+use crate::hpack;
 use crate::streams::{State, Stream};
 use http::header::EXPECT;
 use http::{HeaderMap, StatusCode};
@@ -68,11 +69,11 @@ impl Connection {
         let decoded = self
             .decoder
             .decode(block, &mut |field| is_good &= is_trailer(&field));
-        decoded.map_err(|_| compression())?;
+        decoded.map_err(undecodable)?;
         match self.streams.find(id) {
             Some(stream) => self.trailers(stream, is_end && is_good),
             // It was on its way when the stream was reset.
-            None if self.streams.reset_credit(id).is_some() => Ok(None),
+            None if self.streams.reset_credit(id).is_some() => self.idle_frame().map(|()| None),
             None => Err(Violation::new(
                 Code::STREAM_CLOSED,
                 "HEADERS on a stream that is closed",
@@ -88,7 +89,7 @@ impl Connection {
         let decoded = self
             .decoder
             .decode(block, &mut |field| gathering.take(field));
-        decoded.map_err(|_| compression())?;
+        decoded.map_err(undecodable)?;
         let gathered = gathering.finish();
         let is_late = matches!(self.going, Going::Last(last) if id > last);
         if is_late || self.streams.count() >= self.config.max_streams as usize {
@@ -156,7 +157,15 @@ fn expects_continue(fields: &HeaderMap) -> bool {
     expectations.any(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-fn compression() -> Violation {
-    let code = Code::COMPRESSION_ERROR;
-    Violation::new(code, "a header block that cannot be decoded")
+fn undecodable(error: hpack::Error) -> Violation {
+    match error {
+        hpack::Error::List => {
+            let code = Code::ENHANCE_YOUR_CALM;
+            Violation::new(code, "a header block of far more than is read of one")
+        }
+        _ => {
+            let code = Code::COMPRESSION_ERROR;
+            Violation::new(code, "a header block that cannot be decoded")
+        }
+    }
 }

@@ -33,6 +33,9 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 /// What a client may send ahead on one stream and on the connection, bytes.
 const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
+/// So much is read of one connection, bytes, before others run: clients that send without a pause
+/// share a thread.
+const READ_BYTES: usize = 64 * 1024;
 /// After so many turns with something to do in each others run.
 const TURNS: usize = 32;
 /// Largest buffer for what is to be written that a thread keeps for its next connection.
@@ -65,6 +68,8 @@ pub(super) struct Http2<T, S, F> {
     is_unflushed: bool,
     /// No more is read until some of what is to be written has been.
     is_held_up: bool,
+    /// What may still be read before others run, bytes.
+    left: usize,
 }
 
 /// How far a connection has come.
@@ -140,6 +145,7 @@ where
             rung: Vec::new(),
             is_unflushed: false,
             is_held_up: false,
+            left: 0,
         }
     }
 
@@ -150,7 +156,7 @@ where
         self.wire_bell.0.wake_by_ref();
     }
 
-    /// Reads all that has come, and begins the requests in it.
+    /// Reads what has come, all of it unless that is much, and begins the requests in it.
     fn poll_read(&mut self) -> Poll<Result<(), Broken>> {
         self.wire_bell.0.answered();
         loop {
@@ -160,6 +166,9 @@ where
                 // that it goes out together.
                 Stage::Begun => ready!(self.poll_out())?,
                 Stage::Serving => {}
+            }
+            if self.left == 0 {
+                return Poll::Pending;
             }
             let cx = &mut Context::from_waker(&self.wire_bell.1);
             let Poll::Ready(bytes) = Pin::new(&mut self.io).poll_fill_buf(cx)? else {
@@ -186,6 +195,7 @@ where
                 }
             };
             let count = bytes.len() - rest.len();
+            self.left = self.left.saturating_sub(count);
             Pin::new(&mut self.io).consume(count);
             received?;
             if self.line.frames().is_congested() {
@@ -352,6 +362,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         this.line.in_turn(true);
+        this.left = READ_BYTES;
         BUFFER.with_borrow_mut(|buffer| this.line.frames().lend(buffer));
         let polled = this.turn(cx.waker());
         let buffer = this.line.frames().reclaim();
@@ -359,6 +370,10 @@ where
             BUFFER.set(buffer);
         }
         this.requests.trim();
+        if this.left == 0 {
+            // There may be more.
+            this.wire_bell.0.wake_by_ref();
+        }
         this.line.in_turn(false);
         polled
     }

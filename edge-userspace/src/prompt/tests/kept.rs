@@ -96,16 +96,25 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         let others = [
             ("model", json!(model)),
             ("system", json!([{ "type": "text", "text": text }])),
-            ("tools", json!([{ "name": "get", "description": text, "input_schema": { "n": [1, text] } }])),
+            (
+                "tools",
+                json!([{ "name": "get", "description": text, "input_schema": { "n": [1, text] } }]),
+            ),
             ("max_tokens", json!(text.len())),
             ("stream", json!(true)),
         ];
         let others = others.into_iter().enumerate();
-        parts.extend(others.filter(|(at, _)| has >> at & 1 == 1).map(|(_, part)| part));
+        parts.extend(
+            others
+                .filter(|(at, _)| has >> at & 1 == 1)
+                .map(|(_, part)| part),
+        );
         parts
     });
     parts.prop_shuffle().prop_map(|parts| {
-        let parts = parts.iter().map(|(key, value)| format!("\"{key}\":{value}"));
+        let parts = parts
+            .iter()
+            .map(|(key, value)| format!("\"{key}\":{value}"));
         format!("{{{}}}", parts.collect::<Vec<_>>().join(",")).into_bytes()
     })
 }
@@ -226,7 +235,8 @@ impl Thread {
         reading.finish()?;
         let wire_form = reading.wire_form().map(|form| format!("{form:?}"));
         let chain = reading.chain(&self.secret, OWNER);
-        let is_known = (asked.known).is_some_and(|(messages, tokens)| reading.know(messages, tokens));
+        let is_known =
+            (asked.known).is_some_and(|(messages, tokens)| reading.know(messages, tokens));
         while !reading.go_on()? {}
         let (counted, held) = reading.counted();
         let said = |chain: Chain| {
@@ -245,7 +255,9 @@ impl Thread {
                 counted.is_stream,
             ),
             learns: counted.learn.is_some(),
-            prefixes: (0..8).map(|messages| counted.prefixes.tokens(messages)).collect(),
+            prefixes: (0..8)
+                .map(|messages| counted.prefixes.tokens(messages))
+                .collect(),
             held: held.concat(),
             chain: chain.map(said),
             wire_form,
