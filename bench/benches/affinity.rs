@@ -23,6 +23,10 @@ use std::time::Duration;
 /// A hang guard.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// As in the program `edge`, which this one can be.
+#[global_allocator]
+static ALLOCATOR: edge_userspace::memory::Allocator = edge_userspace::memory::Allocator;
+
 fn main() -> ExitCode {
     if bench::daemon::is_edge() {
         return edge_userspace::cli::main();

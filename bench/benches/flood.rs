@@ -71,6 +71,10 @@ struct Effort {
     time: Duration,
 }
 
+/// As in the program `edge`, which this one can be.
+#[global_allocator]
+static ALLOCATOR: edge_userspace::memory::Allocator = edge_userspace::memory::Allocator;
+
 fn main() -> ExitCode {
     if servers::is_floor() {
         servers::be_floor();

@@ -40,6 +40,10 @@ struct Effort {
     rounds: usize,
 }
 
+/// As in the program `edge`, which this one can be.
+#[global_allocator]
+static ALLOCATOR: edge_userspace::memory::Allocator = edge_userspace::memory::Allocator;
+
 fn main() -> ExitCode {
     if bench::daemon::is_edge() {
         return edge_userspace::cli::main();

@@ -8,8 +8,8 @@
 //!
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
-//! together, [`cli`] starts it, [`clock`] tells the time. [`sidecar`] is the client's end, for programs that know nothing of
-//! all this.
+//! together, [`cli`] starts it, [`clock`] tells the time, [`memory`] is where small pieces of it come
+//! from. [`sidecar`] is the client's end, for programs that know nothing of all this.
 
 pub mod admin;
 pub mod api;
@@ -24,6 +24,7 @@ pub mod ja4;
 pub mod kernel;
 pub mod keys;
 pub mod listener;
+pub mod memory;
 pub mod prompt;
 pub mod relay;
 pub mod session;

@@ -1,6 +1,7 @@
 //! The serving threads: each with its own runtime and its own listening sockets.
 
 use crate::listener::{self, Shared};
+use crate::memory::Keeping;
 use crate::session::Stop;
 use std::io;
 use std::net::TcpListener;
@@ -37,6 +38,7 @@ impl Threads {
                 .name(format!("serve-{number}"))
                 .spawn(move || {
                     let _end = end;
+                    let _keeping = Keeping::begin();
                     let serving = listener::serve(sockets, shared, stop);
                     LocalSet::new().block_on(&runtime, serving);
                 })?;

@@ -37,3 +37,7 @@ mod upstreams;
 mod usage;
 mod wire;
 mod world;
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: edge_userspace::memory::Allocator = edge_userspace::memory::Allocator;

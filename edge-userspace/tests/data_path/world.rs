@@ -8,6 +8,7 @@ use edge_userspace::context::Contexts;
 use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::keys::{Edit, KeyRecord, Keyring, derive};
 use edge_userspace::listener;
+use edge_userspace::memory::Keeping;
 use edge_userspace::prompt::Prompts;
 use edge_userspace::secret::ApiKey;
 use edge_userspace::session::{Sessions, Stop};
@@ -206,6 +207,7 @@ impl World {
                 }
                 let mut builder = tokio::runtime::Builder::new_current_thread();
                 let runtime = builder.enable_all().build().unwrap();
+                let _keeping = Keeping::begin();
                 LocalSet::new().block_on(&runtime, listener::serve(sockets, shared, stop));
             })
         };
