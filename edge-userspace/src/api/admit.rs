@@ -38,7 +38,8 @@ pub(super) struct Announced {
     pub(super) extras: Extras,
 }
 
-/// A body that has been read.
+/// A body that has been read. In a box: it is large, and on its way to who sends it it would move
+/// again and again.
 pub(super) struct Admitted {
     pub(super) counted: Counted,
     /// What is known of its conversation.
@@ -97,7 +98,7 @@ impl Api {
         announced: &Announced,
         body: &mut Incoming,
         waited: &mut Duration,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Box<Admitted>, Refused> {
         let begun = Instant::now();
         let Announced {
             shape,
@@ -135,14 +136,14 @@ impl Api {
         self.counters.keep_for_next(reading);
         self.metrics.prompts.one(counted.count.kind);
         (self.metrics.prompt_tokens).add(counted.count.kind, counted.count.tokens);
-        Ok(Admitted {
+        Ok(Box::new(Admitted {
             counted,
             turn,
             pieces,
             held,
             begun,
             waited: *waited,
-        })
+        }))
     }
 
     fn reading(&self, facts: &Facts, shape: Shape) -> Box<Reading> {

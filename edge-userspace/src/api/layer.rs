@@ -27,8 +27,11 @@ const SIGNATURE_CHARS: usize = 43;
 /// Signs and checks layer headers.
 #[derive(Clone)]
 pub struct LayerKey {
+    /// It has read what each signed value begins with.
     mac: Hmac<Sha256>,
     kid: String,
+    /// As it is signed: in a line of its own.
+    kid_line: String,
 }
 
 /// Why a layer header is not to be believed.
@@ -53,10 +56,13 @@ impl LayerKey {
         let name = Sha256::new_with_prefix(b"zl1 layer key id")
             .chain_update(secret.expose())
             .finalize();
+        let mac = Hmac::new_from_slice(secret.expose())
+            .unwrap_or_else(|_| unreachable!("HMAC takes a key of any length"));
+        let kid = hex::encode(&name[..4]);
         Self {
-            mac: Hmac::new_from_slice(secret.expose())
-                .unwrap_or_else(|_| unreachable!("HMAC takes a key of any length")),
-            kid: hex::encode(&name[..4]),
+            mac: mac.chain_update(ZERO).chain_update("\n"),
+            kid_line: format!("\n{kid}\n"),
+            kid,
         }
     }
 
@@ -114,17 +120,9 @@ impl LayerKey {
 
     fn mac(&self, request_id: &HeaderValue, at_s: u64) -> Hmac<Sha256> {
         let mut mac = self.mac.clone();
-        for part in [
-            ZERO.as_bytes(),
-            b"\n",
-            digits(at_s, &mut [0; DIGITS]),
-            b"\n",
-            self.kid.as_bytes(),
-            b"\n",
-            request_id.as_bytes(),
-        ] {
-            mac.update(part);
-        }
+        mac.update(digits(at_s, &mut [0; DIGITS]));
+        mac.update(self.kid_line.as_bytes());
+        mac.update(request_id.as_bytes());
         mac
     }
 }

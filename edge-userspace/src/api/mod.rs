@@ -342,7 +342,7 @@ impl Api {
         session: &Session,
         counting: &mut Counting,
         facts: &Facts,
-        admitted: Admitted,
+        admitted: Box<Admitted>,
     ) -> Result<Ready, Box<Answered>> {
         let Admitted {
             counted,
@@ -351,7 +351,7 @@ impl Api {
             held,
             begun,
             waited,
-        } = admitted;
+        } = *admitted;
         let Counting {
             going, announced, ..
         } = counting;
