@@ -5,9 +5,8 @@
 //! headers (HPACK's table), and is overwritten then.
 
 use crate::keys::KeyRecord;
-use crate::secret::KeyHash;
+use crate::secret::{KeyHash, equal};
 use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 /// Longer ones are hashed each time.
@@ -25,8 +24,7 @@ struct Shown {
 impl Known {
     /// Whether what is shown is that key; in constant time either way.
     pub(super) fn is_key(&mut self, key: &KeyRecord, shown: &[u8]) -> bool {
-        let is_known =
-            |known: &Shown| bool::from(known.text.ct_eq(shown)) && known.hash == key.key_hash;
+        let is_known = |known: &Shown| equal(&known.text, shown) && known.hash == key.key_hash;
         if self.0.as_ref().is_some_and(is_known) {
             return true;
         }
