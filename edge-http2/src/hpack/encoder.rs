@@ -223,12 +223,31 @@ impl Table {
     /// How many entries are newer than that of this name and value.
     #[inline]
     fn find(&self, number: u32, name: &[u8], value: &[u8]) -> Option<usize> {
-        let places = self.numbers.iter().zip(0..).filter(|it| *it.0 == number);
-        places.map(|(_, place)| place).find(|place| {
-            self.entries
-                .get(*place)
-                .is_some_and(|it| it.is(name, value))
-        })
+        let (newer, older) = self.numbers.as_slices();
+        self.find_in(newer, 0, number, name, value)
+            .or_else(|| self.find_in(older, newer.len(), number, name, value))
+    }
+
+    /// The same among some of the numbers, before which so many are newer.
+    #[inline]
+    fn find_in(
+        &self,
+        numbers: &[u32],
+        newer: usize,
+        number: u32,
+        name: &[u8],
+        value: &[u8],
+    ) -> Option<usize> {
+        for (at, known) in numbers.iter().enumerate() {
+            if *known == number {
+                let place = newer + at;
+                let entry = self.entries.get(place);
+                if entry.is_some_and(|entry| entry.is(name, value)) {
+                    return Some(place);
+                }
+            }
+        }
+        None
     }
 
     /// Puts a field in, unless it is too large.
