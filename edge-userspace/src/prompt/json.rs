@@ -86,6 +86,10 @@ impl Literal {
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
+    /// Where it stands in a number.
+    number: Number,
+    /// The word that comes, and how many of its bytes have.
+    word: (Literal, u8),
     /// Bytes of all chunks before this one.
     before: u64,
     /// Which of the open containers are objects, outermost highest.
@@ -97,6 +101,7 @@ pub struct Reader {
     failed: Option<Error>,
 }
 
+/// One byte: it is looked at for each string and each mark between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// A value has to come.
@@ -113,9 +118,8 @@ enum State {
     After,
     /// In a string, which [`Strings`] follows.
     String,
-    Number(Number),
-    /// A word, of which so many bytes have come.
-    Word(Literal, u8),
+    Number,
+    Word,
 }
 
 impl Default for Reader {
@@ -130,6 +134,8 @@ impl Reader {
     pub fn new() -> Self {
         Self {
             state: State::Value,
+            number: Number::Minus,
+            word: (Literal::Null, 0),
             before: 0,
             objects: 0,
             depth: 0,
@@ -192,9 +198,7 @@ impl Reader {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let State::Number(number) = self.state
-            && number.may_end()
-        {
+        if self.state == State::Number && self.number.may_end() {
             self.state = State::After;
             visit.end_number();
         }
@@ -225,13 +229,13 @@ impl Reader {
         while at < chunk.len() {
             let step = match self.state {
                 State::String => self.string(chunk, at, visit),
-                State::Number(number) => self.number(number, chunk, at, visit),
-                State::Word(literal, seen) => self.word(literal, seen, chunk, at, visit),
+                State::Number => self.number(chunk, at, visit),
+                State::Word => self.word(chunk, at, visit),
                 _ => match chunk[at] {
                     b' ' | b'\n' | b'\t' | b'\r' => Ok(at + 1),
                     byte => self.structure(byte, at, visit).map(|()| {
                         // A number begins with the byte that was looked at.
-                        at + usize::from(!matches!(self.state, State::Number(_)))
+                        at + usize::from(self.state != State::Number)
                     }),
                 },
             };
@@ -304,19 +308,29 @@ impl Reader {
                 visit.begin_array();
                 State::ValueOrEnd
             }
-            b'-' => State::Number(Number::Minus),
-            b'0' => State::Number(Number::Zero),
-            b'1'..=b'9' => State::Number(Number::Whole),
-            b't' => State::Word(Literal::True, 1),
-            b'f' => State::Word(Literal::False, 1),
-            b'n' => State::Word(Literal::Null, 1),
+            b'-' => self.begin_number(Number::Minus),
+            b'0' => self.begin_number(Number::Zero),
+            b'1'..=b'9' => self.begin_number(Number::Whole),
+            b't' => self.begin_word(Literal::True),
+            b'f' => self.begin_word(Literal::False),
+            b'n' => self.begin_word(Literal::Null),
             _ if self.state == State::ValueOrEnd => {
                 return Err((at, Wrong::Expected("a value or ]")));
             }
             _ => return Err((at, Wrong::Expected("a value"))),
         };
-        self.number_bytes = 0;
         Ok(())
+    }
+
+    fn begin_number(&mut self, number: Number) -> State {
+        self.number = number;
+        self.number_bytes = 0;
+        State::Number
+    }
+
+    fn begin_word(&mut self, literal: Literal) -> State {
+        self.word = (literal, 1);
+        State::Word
     }
 
     fn string(
@@ -343,11 +357,11 @@ impl Reader {
 
     fn number(
         &mut self,
-        mut number: Number,
         chunk: &[u8],
         from: usize,
         visit: &mut impl Visit,
     ) -> Result<usize, (usize, Wrong)> {
+        let mut number = self.number;
         let mut at = from;
         let mut over = false;
         // Its first byte has been judged already.
@@ -373,7 +387,7 @@ impl Reader {
             return Err((at, Wrong::NumberLength));
         }
         visit.number(&chunk[from..at]);
-        self.state = State::Number(number);
+        self.number = number;
         if over {
             visit.end_number();
             self.state = State::After;
@@ -383,22 +397,20 @@ impl Reader {
 
     fn word(
         &mut self,
-        literal: Literal,
-        seen: u8,
         chunk: &[u8],
         at: usize,
         visit: &mut impl Visit,
     ) -> Result<usize, (usize, Wrong)> {
+        let (literal, seen) = self.word;
         let text = literal.text().as_bytes();
         if text.get(usize::from(seen)) != Some(&chunk[at]) {
             return Err((at, Wrong::Expected("true, false or null")));
         }
-        self.state = if usize::from(seen) + 1 == text.len() {
+        self.word.1 = seen + 1;
+        if usize::from(seen) + 1 == text.len() {
             visit.literal(literal);
-            State::After
-        } else {
-            State::Word(literal, seen + 1)
-        };
+            self.state = State::After;
+        }
         Ok(at + 1)
     }
 
