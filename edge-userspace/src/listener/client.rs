@@ -2,9 +2,11 @@
 //! client can read what it was told.
 
 use super::gather::Gather;
+use super::outbox::{Outbox, Outgoing};
 use bytes::{Buf as _, BytesMut};
 use std::cell::Cell;
 use std::io::{self, IoSlice};
+use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -20,7 +22,7 @@ const LINGER_BYTES: usize = 4 << 20;
 
 /// A client's TCP stream below TLS.
 pub(super) struct Client {
-    tcp: Gather<TcpStream>,
+    tcp: Gather<Outgoing>,
     /// Read already, to be read again.
     ahead: BytesMut,
     closing: Closing,
@@ -42,7 +44,7 @@ impl Client {
     /// `ahead` comes before what `tcp` has.
     pub(super) fn new(tcp: TcpStream, ahead: BytesMut) -> Self {
         Self {
-            tcp: Gather::new(tcp),
+            tcp: Gather::new(Outgoing::new(tcp)),
             ahead,
             closing: Closing::No,
             held_up: Rc::default(),
@@ -56,8 +58,13 @@ impl Client {
     }
 
     /// The socket.
-    pub(super) fn tcp(&self) -> &TcpStream {
-        self.tcp.get_ref()
+    pub(super) fn tcp(&self) -> impl Deref<Target = TcpStream> {
+        self.tcp.get_ref().tcp()
+    }
+
+    /// What is written goes out together with what other connections write, from now on.
+    pub(super) fn write_with(&mut self, outbox: &Rc<Outbox>) {
+        self.tcp.get_mut().write_with(outbox);
     }
 
     /// What is written goes out at once from now on. Not before HTTP/2 has begun, which reads
@@ -135,7 +142,9 @@ impl AsyncWrite for Client {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        let flushed = Pin::new(&mut self.tcp).poll_flush(cx);
+        self.held_up.set(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

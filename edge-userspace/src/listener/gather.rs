@@ -49,6 +49,11 @@ impl<S: AsyncWrite + Unpin> Gather<S> {
         &self.stream
     }
 
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// From now on everything passes; what was kept back goes with the next read, write or flush.
     pub(super) fn end(&mut self) {
         self.state = State::Ended;

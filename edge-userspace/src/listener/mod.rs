@@ -15,6 +15,7 @@ mod gather;
 mod hello;
 mod http2;
 mod leaving;
+mod outbox;
 mod proxy_protocol;
 mod refuse;
 mod rules;
@@ -211,6 +212,7 @@ struct Thread {
     api: Api,
     keeper: Rc<Keeper>,
     turns: turns::Turns,
+    outbox: Rc<outbox::Outbox>,
     unread_hellos: unread::UnreadHellos,
     log: Bounded,
 }
@@ -253,12 +255,15 @@ pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, sto
     );
     let thread = Rc::new(Thread {
         turns,
+        outbox: Rc::default(),
         unread_hellos: unread::UnreadHellos::new(shared.config.listen.max_unread_hellos),
         shared,
         api,
         keeper,
         log: Bounded::new(LOG_LINES_PER_SECOND),
     });
+    // By itself, for it comes at each turn: others would be looked at with it.
+    let writing = tokio::task::spawn_local(outbox::Writer::new(&thread.outbox));
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), stop.clone()));
     let connections = TaskTracker::new();
     let mut accepting = JoinSet::new();
@@ -279,6 +284,7 @@ pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, sto
     connections.close();
     connections.wait().await;
     upkeep.abort();
+    writing.abort();
 }
 
 struct Listener {

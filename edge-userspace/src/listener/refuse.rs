@@ -54,9 +54,9 @@ pub(super) async fn answer(tcp: TcpStream, decision: &Decision, read: &[u8]) {
         return;
     }
     if timeout(PATIENCE, client.shutdown()).await.is_err() {
-        if has_unacknowledged(client.tcp()) {
+        if has_unacknowledged(&*client.tcp()) {
             // Closing is a reset then.
-            let _ = SockRef::from(client.tcp()).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(&*client.tcp()).set_linger(Some(Duration::ZERO));
             return;
         }
         let _ = client.shutdown().await;

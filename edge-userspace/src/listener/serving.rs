@@ -47,7 +47,12 @@ const CLOSE_SLOWLY: Duration = Duration::from_secs(60);
 pub(super) type Serving = Pin<Box<dyn Future<Output = ()>>>;
 
 /// From the end of the handshake on.
-pub(super) fn begin(thread: &Rc<Thread>, tls: TlsStream<Client>, identity: Identity) -> Serving {
+pub(super) fn begin(
+    thread: &Rc<Thread>,
+    mut tls: TlsStream<Client>,
+    identity: Identity,
+) -> Serving {
+    tls.get_mut().0.write_with(&thread.outbox);
     thread.shared.metrics.connections.one(identity.lane);
     log_served(&identity);
     let session = thread.keeper.open(identity);
