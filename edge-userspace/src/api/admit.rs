@@ -229,7 +229,14 @@ impl Api {
             ),
             Refused::Content(Refusal::Json(error)) => (
                 PromptRefusal::Json,
-                ApiError::invalid_request(format!("The request's body is not valid JSON: {error}")),
+                ApiError::invalid_request(format!(
+                    "The request's body is not {}: {error}",
+                    if error.what.is_json() {
+                        "taken"
+                    } else {
+                        "valid JSON"
+                    }
+                )),
             ),
             Refused::Content(Refusal::TooLong(too_long)) => (
                 too_long.reason(),

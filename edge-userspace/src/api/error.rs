@@ -12,6 +12,9 @@ pub const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry")
 /// Tells who stands between the client and this edge that the request can go to another edge.
 pub const X_EDGE_NOT_BEGUN: HeaderName = HeaderName::from_static("x-edge-not-begun");
 
+/// So much of a client's own words is told back to it, characters.
+const MOST_SHOWN: usize = 128;
+
 const OVERLOADED: &str = "overloaded_error";
 const RATE_LIMIT: &str = "rate_limit_error";
 
@@ -23,6 +26,18 @@ pub struct ApiError {
     message: Cow<'static, str>,
     retry: bool,
     not_begun: bool,
+}
+
+/// A client's own words as an error tells them: not too many, and nothing in them that commands a
+/// terminal.
+pub(super) fn shown(words: &str) -> String {
+    let mut chars = words.chars();
+    let mut shown: String = chars.by_ref().take(MOST_SHOWN).collect();
+    shown = shown.escape_debug().to_string();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 macro_rules! kinds {
@@ -178,6 +193,14 @@ impl ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clients_words_are_cut_and_command_no_terminal() {
+        assert_eq!(shown("/v1/x"), "/v1/x");
+        assert_eq!(shown("a\u{1b}[31m\n\u{202e}é"), r"a\u{1b}[31m\n\u{202e}é");
+        assert_eq!(shown(&"é".repeat(128)), "é".repeat(128));
+        assert_eq!(shown(&"é".repeat(129)), format!("{}…", "é".repeat(128)));
+    }
 
     #[test]
     fn has_the_apis_shape_byte_for_byte() {

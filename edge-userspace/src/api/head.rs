@@ -6,8 +6,8 @@ use super::error::ApiError;
 use super::seen::Seen;
 use super::{Api, Route, headers};
 use crate::relay::Incoming;
-use crate::session::Session;
-use crate::telemetry::Requests;
+use crate::session::{Session, State};
+use crate::telemetry::{ConnectionEnd, Requests};
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, StatusCode, Version};
@@ -20,7 +20,7 @@ const MAX_PATH_BYTES: usize = 8 * 1024;
 
 /// Whether it is one that can go on.
 pub(super) fn check(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
-    hosts(request, seen)?;
+    authority(request, seen)?;
     if seen.has_blanks {
         return Err(ApiError::invalid_request(
             "a header's value begins or ends with a blank",
@@ -37,6 +37,27 @@ pub(super) fn check(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), 
 }
 
 impl Api {
+    /// Whether an HTTP/1 request says which host it is for as it must (RFC 9112 section 3.2). One
+    /// that does not is no HTTP/1.1, so its connection ends with the answer as that of any other
+    /// such one does.
+    pub(super) fn check_host(
+        &self,
+        session: &Session,
+        request: &Request<Incoming>,
+        seen: &Seen<'_>,
+    ) -> Result<(), ApiError> {
+        if request.version() >= Version::HTTP_2 {
+            // See `check`: its requests end by themselves.
+            return Ok(());
+        }
+        let checked = hosts(request, seen);
+        if checked.is_err() && session.state() == State::Open {
+            session.close();
+            self.metrics.connection_ends.one(ConnectionEnd::Protocol);
+        }
+        checked
+    }
+
     /// What a client is told whose request could not be read, so that no more is known of it
     /// than what is wrong; counts it.
     pub fn unreadable(&self, session: &Session, status: StatusCode) -> Response<Bytes> {
@@ -61,8 +82,8 @@ impl Api {
     }
 }
 
-/// Whether the request says which host it is for as it must: RFC 9112 section 3.2, RFC 9113
-/// section 8.3.1.
+/// Whether there is one `host` at most, over HTTP/1.1 no less, and none is malformed. An empty one
+/// leaves it to the server (RFC 9112 section 3.3).
 fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
     let wants_host = request.version() == Version::HTTP_11;
     if seen.host_malformed || seen.hosts > 1 || (wants_host && seen.hosts == 0) {
@@ -70,8 +91,17 @@ fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
             "host must be there once and be a host, with a port if need be",
         ));
     }
+    Ok(())
+}
+
+/// Whether an HTTP/2 request names one host (RFC 9113 section 8.3.1).
+fn authority(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
+    if request.version() < Version::HTTP_2 {
+        return Ok(());
+    }
+    hosts(request, seen)?;
     let authority = request.uri().authority().map(Authority::as_str);
-    let Some(authority) = authority.filter(|_| request.version() == Version::HTTP_2) else {
+    let Some(authority) = authority else {
         return Ok(());
     };
     if authority.contains('@') {

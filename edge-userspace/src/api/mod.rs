@@ -201,6 +201,7 @@ impl Api {
         id: &RequestId,
         key: &mut Option<Arc<KeyRecord>>,
     ) -> Result<Plan, ApiError> {
+        self.check_host(session, request, seen)?;
         let open = session.state() == State::Open;
         let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
         if !(asks_health && open) {
@@ -234,7 +235,7 @@ impl Api {
             ));
         }
         if route == Route::None {
-            return Err(ApiError::not_found("There is nothing at this path"));
+            return Err(route::nothing_at(request.uri().path()));
         }
         if !route.takes(request.method()) {
             return Err(ApiError::method_not_allowed(format!(
@@ -362,7 +363,7 @@ impl Api {
             _ => session.key().is_none_or(|key| may_use(&key)),
         };
         if !may_use {
-            return Err(Box::new(Err(model_not_allowed())));
+            return Err(Box::new(Err(models::not_allowed(&counted.model))));
         }
         if facts.route == Route::CountTokens {
             return Err(Box::new(admit::counted(&counted).map(whole)));
@@ -445,10 +446,6 @@ impl Api {
             self.all_room()
         ))
     }
-}
-
-fn model_not_allowed() -> ApiError {
-    ApiError::permission("This key may not use the request's model")
 }
 
 fn refused(refusal: Refusal) -> ApiError {

@@ -2,9 +2,9 @@
 //!
 //! The list is the configuration's; without one an upstream is asked, and what the key may
 //! not use is taken out of its answer. Not here: whether a request may use its model
-//! ([`super::Api`]).
+//! ([`super::Api`]); what it is told when it may not is.
 
-use super::error::ApiError;
+use super::error::{ApiError, shown};
 use super::route::unescape;
 use crate::config::ListedModel;
 use bytes::Bytes;
@@ -183,6 +183,17 @@ pub(super) fn one(
 /// What a model is called that a key does not get to see.
 pub(super) fn not_there() -> ApiError {
     ApiError::not_found("There is no such model")
+}
+
+/// What a request is told whose key may not use its model.
+pub(super) fn not_allowed(model: &[u8]) -> ApiError {
+    let asked = match model {
+        [] => "the model of a request that names none".to_owned(),
+        model => format!("the model {}", shown(&String::from_utf8_lossy(model))),
+    };
+    ApiError::permission(format!(
+        "This key may not use {asked}; GET /v1/models tells which it may"
+    ))
 }
 
 /// An upstream's list without the models that may not be used. None: it is no list.

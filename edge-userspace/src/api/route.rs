@@ -1,5 +1,6 @@
 //! Paths and their methods.
 
+use super::error::{ApiError, shown};
 use crate::telemetry::Series;
 use http::Method;
 
@@ -81,6 +82,22 @@ impl Route {
             Self::None => "none",
         }
     }
+}
+
+/// What a path is told that leads nowhere. Most come of a base URL with one `/v1` too many or too
+/// few, since SDKs differ in whether they add it.
+pub(super) fn nothing_at(path: &str) -> ApiError {
+    let with = format!("/v1{path}");
+    let without = path.strip_prefix("/v1");
+    let meant = [without, Some(&*with)].into_iter().flatten();
+    let meant = { meant }.find(|path| Route::of(path) != Route::None);
+    let hint = meant.map_or_else(String::new, |meant| {
+        format!(
+            ", but there is {}: look at the client's base URL, which Anthropic's SDKs want without /v1 at its end and OpenAI's with it",
+            shown(meant)
+        )
+    });
+    ApiError::not_found(format!("There is nothing at {}{hint}", shown(path)))
 }
 
 /// The model that `/v1/models/{id}` asks for: visible ASCII, of which nothing could be read as
@@ -192,6 +209,43 @@ mod tests {
         ] {
             assert_eq!(Route::of(path), Route::None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_named_and_a_base_urls_slip_told() {
+        let told = |path: &str| {
+            let body = nothing_at(path).body(&http::HeaderValue::from_static("req_1"));
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            body["error"]["message"].as_str().unwrap().to_owned()
+        };
+        for (path, meant) in [
+            ("/v1/v1/messages", "/v1/messages"),
+            ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+            ("/v1/v1/models/m", "/v1/models/m"),
+            ("/messages", "/v1/messages"),
+            ("/chat/completions", "/v1/chat/completions"),
+            ("/models", "/v1/models"),
+        ] {
+            let told = told(path);
+            let begin = format!("There is nothing at {path}, but there is {meant}: look at");
+            assert!(told.starts_with(&begin), "{told}");
+        }
+        for path in [
+            "/",
+            "/v1",
+            "/v1/",
+            "/v1/v1",
+            "/v1/Messages",
+            "/v1/v1/v1/messages",
+            "/x\"y",
+        ] {
+            assert_eq!(
+                told(path),
+                format!("There is nothing at {}", path.escape_debug())
+            );
+        }
+        let long = told(&format!("/{}", "x".repeat(8000)));
+        assert!(long.len() < 200 && long.ends_with("x…"), "{long}");
     }
 
     #[test]

@@ -225,19 +225,19 @@ async fn bodies_that_are_no_json_are_refused_with_the_place() {
     for http in Http::BOTH {
         let mut client = world.connect(http, Some(token(ALICE))).await;
         for (body, told) in [
-            ("", "the JSON ends too early at byte 0"),
-            ("[1,]", "expected a value at byte 3"),
+            ("", "valid JSON: the JSON ends too early at byte 0"),
+            ("[1,]", "valid JSON: expected a value at byte 3"),
             (
                 r#"{"model":"a","model":"b"}"#,
-                "model stands there twice at byte 19",
+                "taken: the key model comes a second time at byte 19",
             ),
             (
                 r#"{"messages":[]}}"#,
-                "the JSON goes on after its end at byte 15",
+                "valid JSON: the JSON goes on after its end at byte 15",
             ),
         ] {
             let answer = client.ask(Ask::message(ALICE).body(body)).await.unwrap();
-            let told = format!("The request's body is not valid JSON: {told}");
+            let told = format!("The request's body is not {told}");
             answer.is_error(400, "invalid_request_error", &told);
         }
         serves_on(&mut client).await;

@@ -215,7 +215,8 @@ async fn a_key_sees_and_uses_its_own_models_alone() {
                 .with("anthropic-version", "2023-06-01")
                 .body(r#"{"messages":[],"model":"claude-demo"}"#);
             let answer = client.ask(ask).await.unwrap();
-            answer.is_error(403, "permission_error", "This key may not use");
+            let told = "This key may not use the model claude-demo; GET /v1/models tells which";
+            answer.is_error(403, "permission_error", told);
             assert_eq!(answer.header("x-should-retry"), "false");
         }
         assert_eq!(world.model.stats().figures().requests, before);
@@ -308,6 +309,31 @@ async fn heads_and_paths_that_are_too_long_are_refused_in_the_apis_shape() {
         assert_eq!(answer.status, 200, "the connection serves on");
     }
     assert_eq!(world.model.stats().figures().requests, 2);
+}
+
+#[tokio::test]
+async fn a_path_that_leads_nowhere_is_named_with_what_was_meant() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        for (path, told) in [
+            ("/nothing?q=1", "There is nothing at /nothing"),
+            (
+                "/v1/v1/messages",
+                "There is nothing at /v1/v1/messages, but there is /v1/messages: look at the client's base URL",
+            ),
+            (
+                "/chat/completions",
+                "There is nothing at /chat/completions, but there is /v1/chat/completions: look at",
+            ),
+        ] {
+            let ask = Ask::new(Method::POST, path).with("x-api-key", ALICE);
+            let answer = client.ask(ask).await.unwrap();
+            answer.is_error(404, "not_found_error", told);
+            assert!(!String::from_utf8_lossy(&answer.body).contains("q=1"));
+        }
+    }
+    assert_eq!(world.model.stats().figures().requests, 0);
 }
 
 /// Over raw HTTP/1.1: what comes back for a request that is none.

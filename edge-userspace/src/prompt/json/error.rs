@@ -42,6 +42,22 @@ pub enum Wrong {
     Duplicate(&'static str),
 }
 
+impl Wrong {
+    /// Whether the text is JSON all the same (RFC 8259), and only not taken here.
+    #[must_use]
+    pub const fn is_json(self) -> bool {
+        match self {
+            Self::Depth | Self::KeyLength | Self::NumberLength | Self::Duplicate(_) => true,
+            Self::Expected(_)
+            | Self::Ends
+            | Self::GoesOn
+            | Self::Control
+            | Self::Escape
+            | Self::Utf8 => false,
+        }
+    }
+}
+
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,7 +70,7 @@ impl fmt::Display for Wrong {
             Self::Depth => write!(f, "more than {MAX_DEPTH} objects and arrays in each other"),
             Self::KeyLength => write!(f, "a key of more than {MAX_KEY_BYTES} bytes"),
             Self::NumberLength => write!(f, "a number of more than {MAX_NUMBER_BYTES} bytes"),
-            Self::Duplicate(name) => write!(f, "{name} stands there twice"),
+            Self::Duplicate(name) => write!(f, "the key {name} comes a second time"),
         }
     }
 }
