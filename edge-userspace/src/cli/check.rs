@@ -2,7 +2,7 @@
 
 mod upstreams;
 
-use super::output::{Failure, Outcome, print, print_json};
+use super::output::{Failure, Outcome, many, print, print_json};
 use crate::charges;
 use crate::config::{self, Attach};
 use crate::keys::Keyring;
@@ -174,8 +174,8 @@ impl Keys {
         warnings.extend(self.replay_warning(config));
         if self.all > capacity {
             warnings.push(format!(
-                "keys.capacity: the store has {} keys and the capacity is {capacity}, so {} are refused; raise it, or remove keys that are no longer needed with edge keys remove",
-                self.all,
+                "keys.capacity: the store has {} and the capacity is {capacity}, so {} are refused; raise it, or remove keys that are no longer needed with edge keys remove",
+                many(self.all, "key"),
                 self.all - capacity,
             ));
         }
@@ -257,16 +257,16 @@ fn prompts(config: &config::Config) -> Vec<String> {
     let prompt = &config.prompt;
     let longest = match prompt.max_tokens {
         0 => "of any length".to_owned(),
-        tokens => format!("up to {tokens} tokens"),
+        tokens => format!("up to {}", many(tokens, "token")),
     };
     let kept = match &prompt.calibration_file {
         Some(path) => format!("kept in {}", path.display()),
         None => "forgotten at a stop".to_owned(),
     };
     let mut lines = vec![format!(
-        "prompts {longest}; {} MiB of bodies are held at a time; what is learnt of up to {} models is {kept}; tokens by model, the first that matches:",
+        "prompts {longest}; {} MiB of bodies are held at a time; what is learnt of up to {} is {kept}; tokens by model, the first that matches:",
         prompt.max_held_bytes >> 20,
-        prompt.calibrated_models,
+        many(prompt.calibrated_models, "model"),
     )];
     lines.extend(prompt.models.iter().map(|model| format!("  {model}")));
     lines
@@ -305,14 +305,14 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
     };
     let mut lines = vec![
         format!(
-            "listens on {} with {} threads, at most {} connections",
+            "listens on {} with {}, at most {}",
             listed(&config.listen.addresses),
-            config.listen.threads,
-            config.listen.max_connections,
+            many(config.listen.threads.get(), "thread"),
+            many(config.listen.max_connections, "connection"),
         ),
         format!(
-            "{} keys, {} of them for audience {:?}, capacity {}, from {}; tokens from {} s ago to {} s ahead",
-            keys.all,
+            "{}, {} of them for audience {:?}, capacity {}, from {}; tokens from {} s ago to {} s ahead",
+            many(keys.all, "key"),
             keys.for_audience,
             config.keys.audience,
             config.keys.capacity,
@@ -321,11 +321,11 @@ fn explain(config: &config::Config, keys: &Keys) -> Vec<String> {
             config.keys.window.ahead_s,
         ),
         format!(
-            "connections a second: {} of a key, refused from {}; at least {} used tokens and {} prefixes are remembered, {} MiB",
+            "connections a second: {} of a key, refused from {}; at least {} and {} are remembered, {} MiB",
             rate(config.keys.connections_per_second),
             rate(config.keys.connections_per_second_hard),
-            config.keys.replay_capacity,
-            config.legacy.prefix_capacity,
+            many(config.keys.replay_capacity, "used token"),
+            many(config.legacy.prefix_capacity, "prefix"),
             charges::Sizes::of(config).bytes().div_ceil(1 << 20),
         ),
         format!("kernel: {kernel}"),

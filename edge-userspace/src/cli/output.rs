@@ -40,6 +40,15 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
     }
 }
 
+/// So many of them: `1 key`, `2 keys`.
+pub(super) fn many(count: impl TryInto<u64>, what: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {what}"),
+        count if what.ends_with('x') => format!("{count} {what}es"),
+        count => format!("{count} {what}s"),
+    }
+}
+
 /// Writes to standard output.
 pub(super) fn print(text: impl fmt::Display) -> Outcome {
     written(write!(io::stdout().lock(), "{text}"))
@@ -61,4 +70,26 @@ pub(super) fn written(outcome: io::Result<()>) -> Outcome {
 /// A value as JSON on several lines.
 pub(super) fn print_json(value: &impl serde::Serialize) -> Outcome {
     print_line(serde_json::to_string_pretty(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::many;
+
+    #[test]
+    fn one_is_not_many() {
+        let told = [0_u32, 1, 2].map(|count| (many(count, "key"), many(count, "prefix")));
+        let told: Vec<_> = told
+            .iter()
+            .map(|(key, prefix)| (&**key, &**prefix))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("0 keys", "0 prefixes"),
+                ("1 key", "1 prefix"),
+                ("2 keys", "2 prefixes"),
+            ]
+        );
+    }
 }

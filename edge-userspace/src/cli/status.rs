@@ -2,10 +2,11 @@
 
 mod contexts;
 mod prompts;
+mod upstreams;
 mod usage;
 
 use super::moment;
-use super::output::{Failure, Outcome, print_line};
+use super::output::{Failure, Outcome, many, print_line};
 use crate::config;
 use crate::config::values::show_duration;
 use crate::prompt::calibration;
@@ -159,9 +160,9 @@ fn for_people(status: &Value) -> String {
         match kernel["mode"].as_str() {
             Some("none") | None => "none: userspace decides everything".to_owned(),
             Some(mode) => format!(
-                "{mode} on {}; {} keys, policy {}",
+                "{mode} on {}; {}, policy {}",
                 interfaces.join(", "),
-                number(&kernel["keys"]),
+                many(number(&kernel["keys"]), "key"),
                 if kernel["policy_complete"] == true {
                     "complete"
                 } else {
@@ -181,18 +182,18 @@ fn for_people(status: &Value) -> String {
         line(
             "flows",
             format!(
-                "{} of {} in the last minute, {} hellos unfinished",
+                "{} of {} in the last minute, {} unfinished",
                 number(&flows["recent"]),
                 number(&flows["capacity"]),
-                number(&flows["unfinished"]),
+                many(number(&flows["unfinished"]), "hello"),
             ),
         );
         let reaped = &kernel["reaped"];
         line(
             "refused",
             format!(
-                "{} sockets destroyed, {} closed by the client, {} gone, {} spared, {} failed, {} wait",
-                number(&reaped["destroyed"]),
+                "{} destroyed, {} closed by the client, {} gone, {} spared, {} failed, {} wait",
+                many(number(&reaped["destroyed"]), "socket"),
                 number(&reaped["closed"]),
                 number(&reaped["gone"]),
                 number(&reaped["spared"]),
@@ -206,10 +207,10 @@ fn for_people(status: &Value) -> String {
         line(
             "",
             format!(
-                "THE KERNEL AND USERSPACE DISAGREE: {} there, {} here, {} hellos",
+                "THE KERNEL AND USERSPACE DISAGREE: {} there, {} here, {}",
                 difference[0].as_str().unwrap_or("?"),
                 difference[1].as_str().unwrap_or("?"),
-                number(&difference[2]),
+                many(number(&difference[2]), "hello"),
             ),
         );
     }
@@ -247,9 +248,9 @@ fn for_people(status: &Value) -> String {
     line(
         "key store",
         format!(
-            "{}: {} records, last change taken {}",
+            "{}: {}, last change taken {}",
             store["path"].as_str().unwrap_or("?"),
-            number(&store["records"]),
+            many(number(&store["records"]), "record"),
             moment::show(number(&store["applied_at_s"])),
         ),
     );
@@ -283,14 +284,14 @@ fn for_people(status: &Value) -> String {
     line(
         "used tokens",
         format!(
-            "{} of at most {}{}; {} prefixes of at most {}{}",
+            "{} of at most {}{}; {} of at most {}{}",
             number(&charges["replay_entries"]),
             number(&charges["replay_capacity"]),
             match number(&charges["replay_full"]) {
                 0 => String::new(),
                 more => format!(", {more} HAD NO ROOM"),
             },
-            number(&charges["prefix_entries"]),
+            many(number(&charges["prefix_entries"]), "prefix"),
             number(&charges["prefix_capacity"]),
             match number(&charges["prefix_evicted"]) {
                 0 => String::new(),
@@ -298,47 +299,18 @@ fn for_people(status: &Value) -> String {
             },
         ),
     );
-    for upstream in status["upstreams"].as_array().into_iter().flatten() {
-        let state = match number(&upstream["ejected_for_ms"]) {
-            ms if ms > 0 => format!(
-                "EJECTED for {}",
-                show_duration(Duration::from_secs(ms.div_ceil(1000)))
-            ),
-            _ if upstream["state"] == "ejected" => "EJECTED, the next request tries it".to_owned(),
-            _ => upstream["state"].as_str().unwrap_or("?").to_owned(),
-        };
-        line(
-            "upstream",
-            format!(
-                "{} {}: {state}; {} sent, {} of them for a cache there; {} running with {} tokens, {} of which wait; {} were failed; {} connections made, {} not",
-                upstream["name"].as_str().unwrap_or("?"),
-                upstream["url"].as_str().unwrap_or("?"),
-                picks(upstream).map(|(_, count)| count).sum::<u64>(),
-                (picks(upstream))
-                    .filter(|(why, _)| *why == "affinity")
-                    .map(|(_, count)| count)
-                    .sum::<u64>(),
-                number(&upstream["requests"]),
-                number(&upstream["tokens"]),
-                number(&upstream["waiting_tokens"]),
-                number(&upstream["failed"]),
-                number(&upstream["connects"]),
-                number(&upstream["connect_failures"]),
-            ),
-        );
-        if let Some(error) = upstream["last_error"].as_str() {
-            line("", format!("CANNOT CONNECT: {error}"));
-        }
+    for (name, text) in upstreams::lines(status) {
+        line(name, text);
     }
     let traffic = &status["traffic"];
     line(
         "traffic",
         format!(
-            "{} connections open, {} so far; {} requests, {} responses running",
-            number(&traffic["open_connections"]),
+            "{} open, {} so far; {}, {} running",
+            many(number(&traffic["open_connections"]), "connection"),
             number(&traffic["connections"]),
-            number(&traffic["requests"]),
-            number(&traffic["open_streams"]),
+            many(number(&traffic["requests"]), "request"),
+            many(number(&traffic["open_streams"]), "response"),
         ),
     );
     line(
@@ -361,10 +333,4 @@ fn for_people(status: &Value) -> String {
         }
     }
     out
-}
-
-/// How many requests an upstream was given, by why.
-fn picks(upstream: &Value) -> impl Iterator<Item = (&str, u64)> {
-    let pairs = upstream["picks"].as_array().into_iter().flatten();
-    pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_u64()?)))
 }

@@ -169,6 +169,7 @@ impl<B: Sendable> Connections<B> {
         picked: &mut Picked,
         body: &mut B,
     ) -> Result<Exchange<B>, ConnectError> {
+        let mut unsent = Unsent(Some(&self.upstreams), self.id);
         let mut connect: Pin<Box<dyn Future<Output = _>>> = Box::pin(self.connect());
         let connected = poll_fn(|cx| {
             body.read_ahead(cx);
@@ -176,7 +177,10 @@ impl<B: Sendable> Connections<B> {
         })
         .await;
         match &connected {
-            Ok(_) => picked.connected(),
+            Ok(_) => {
+                unsent.0 = None;
+                picked.connected();
+            }
             // That says nothing of the upstream.
             Err(ConnectError::Full(_)) => {}
             Err(error) => picked.connect_failed(error),
@@ -206,6 +210,18 @@ impl<B: Sendable> Connections<B> {
                 counters.one(UpstreamConnection::Failed);
                 Err(error)
             }
+        }
+    }
+}
+
+/// A request that waits for a connection: counted if it has none in the end, also when its client
+/// leaves before that.
+struct Unsent<'a>(Option<&'a Upstreams>, UpstreamId);
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if let Some(upstreams) = self.0 {
+            upstreams.unsent(self.1);
         }
     }
 }

@@ -35,6 +35,7 @@ pub(super) struct Member {
     last_error: Mutex<Option<String>>,
     connects: AtomicU64,
     connect_failures: AtomicU64,
+    unsent: AtomicU64,
     picks: [AtomicU64; Why::ALL.len()],
 }
 
@@ -82,6 +83,8 @@ pub struct Status {
     pub ejections: u64,
     /// Requests that it failed: a status from 500 on, none, or an error event before any text.
     pub failed: u64,
+    /// Requests that were given to it and not sent: no connection was had for them.
+    pub unsent: u64,
     /// `[reason, count]` of all requests that were given to it.
     pub picks: Vec<(&'static str, u64)>,
 }
@@ -111,6 +114,7 @@ impl Upstreams {
                     last_error: Mutex::default(),
                     connects: AtomicU64::new(0),
                     connect_failures: AtomicU64::new(0),
+                    unsent: AtomicU64::new(0),
                     picks: Default::default(),
                 })
             })
@@ -410,6 +414,11 @@ impl Upstreams {
         }
     }
 
+    /// A request that was given to it is not sent, for want of a connection.
+    pub(super) fn unsent(&self, id: UpstreamId) {
+        self.member(id).unsent.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn member(&self, id: UpstreamId) -> &Member {
         // Numbers come from this list; another's would be a fault of ours.
         &self.members[usize::from(id.0).min(self.members.len() - 1)]
@@ -459,6 +468,7 @@ impl Member {
                 .clone(),
             ejections: self.ejection.ejections(),
             failed: read(&self.failed),
+            unsent: read(&self.unsent),
             picks: picks
                 .map(|(why, count)| (why.name(), read(count)))
                 .collect(),

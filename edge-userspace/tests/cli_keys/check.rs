@@ -27,7 +27,7 @@ fn check_explains_and_fails_with_places() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     assert!(
-        text.contains("1 keys, 1 of them for audience \"demo\", capacity 100000"),
+        text.contains("1 key, 1 of them for audience \"demo\", capacity 100000"),
         "{text}"
     );
     assert_eq!(place.json("check --config edge.toml --json")["good"], true);

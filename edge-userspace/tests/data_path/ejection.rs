@@ -36,6 +36,8 @@ async fn one_that_is_not_there_costs_nobody_an_error_and_is_ejected() {
     let alive = world.status_of("model");
     assert_eq!(alive.state, "serving");
     assert_eq!(picks(&alive, "retry"), dead.connect_failures);
+    let given: u64 = dead.picks.iter().map(|(_, count)| count).sum();
+    assert_eq!((given, alive.unsent), (dead.unsent, 0), "nothing was sent");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a configuration says of upstreams.
 
-use super::listed;
+use super::{listed, many};
 use crate::config::{self, Credential, SecretSource, Upstream};
 
 /// Where requests go, and how one of several is chosen.
@@ -39,10 +39,10 @@ pub(super) fn upstreams(config: &config::Config) -> Vec<String> {
             models => listed(models),
         };
         format!(
-            "  {} {}: {models}; {} tokens a second; {}",
+            "  {} {}: {models}; {} a second; {}",
             upstream.name,
             upstream.url(),
-            upstream.prefill_tokens_per_second,
+            many(upstream.prefill_tokens_per_second, "token"),
             credential(upstream),
         )
     }));

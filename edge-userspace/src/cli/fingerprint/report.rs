@@ -1,6 +1,6 @@
 //! What `edge fingerprint` prints.
 
-use crate::cli::output::{Outcome, print_json, print_line};
+use crate::cli::output::{Outcome, many, print_json, print_line};
 use crate::context::canonical::{Note, Notes, Where};
 use crate::context::wire::Computed;
 use crate::context::{Boundary, Chain};
@@ -20,12 +20,14 @@ impl Report {
         if let Some(wire) = &self.wire {
             print_line(format_args!("{}", wire.fingerprint))?;
             print_line(format_args!(
-                "  SHA-256 of: system ({} bytes) | {} | model ({:?})",
-                wire.system_bytes, wire.history, wire.model
+                "  SHA-256 of: system ({}) | {} | model ({:?})",
+                many(wire.system_bytes, "byte"),
+                wire.history,
+                wire.model
             ))?;
             print_line(format_args!(
-                "  the middle is the SHA-256 of the contents of {} messages, joined by |",
-                wire.messages
+                "  the middle is the SHA-256 of the contents of {}, joined by |",
+                many(wire.messages, "message")
             ))?;
         }
         print_line("")?;

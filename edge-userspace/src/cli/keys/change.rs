@@ -1,6 +1,6 @@
 //! `edge keys revoke`, `remove` and `compact`.
 
-use super::super::output::{Failure, Outcome, print_json, print_line};
+use super::super::output::{Failure, Outcome, many, print_json, print_line};
 use super::{Shown, Store, moment};
 use crate::keys::store::line::{Record, StoredKey};
 use crate::keys::store::writer::{self, Search, Writer};
@@ -225,10 +225,10 @@ impl Compact {
             }));
         }
         eprintln!(
-            "{}: {} records before, {} keys",
+            "{}: {} before, {}",
             self.store.store.display(),
-            compacted.records,
-            compacted.keys,
+            many(compacted.records, "record"),
+            many(compacted.keys, "key"),
         );
         Ok(())
     }

@@ -190,8 +190,11 @@ impl Import {
             return print_json(&serde_json::json!({ "imported": records.len() }));
         }
         eprintln!(
-            "{} entries, in {}",
-            records.len(),
+            "{}, in {}",
+            match records.len() {
+                1 => "1 entry".to_owned(),
+                count => format!("{count} entries"),
+            },
             self.store.store.display()
         );
         Ok(())

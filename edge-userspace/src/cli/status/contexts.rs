@@ -1,5 +1,6 @@
 //! What `edge status` says of contexts.
 
+use crate::cli::output::many;
 use serde_json::Value;
 
 /// Lines by name; one without a name goes on with the one before.
@@ -21,12 +22,12 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
         (
             "contexts",
             format!(
-                "{} turns went on, {} began like others, {} were new, {} have no name; {} tokens of exact models not counted again",
-                request("hit"),
+                "{} went on, {} began like others, {} were new, {} have no name; {} of exact models not counted again",
+                many(request("hit"), "turn"),
                 request("beginning"),
                 request("miss"),
                 request("unnamed"),
-                number("known_tokens"),
+                many(number("known_tokens"), "token"),
             ),
         ),
         (

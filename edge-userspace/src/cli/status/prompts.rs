@@ -1,5 +1,6 @@
 //! What `edge status` says of prompts.
 
+use crate::cli::output::many;
 use serde_json::Value;
 
 /// Lines by name; one without a name goes on with the one before.
@@ -18,11 +19,11 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
     }
     for learnt in list(&status["calibration"]) {
         let text = format!(
-            "{}: estimates times {:.3}, from {} answers",
+            "{}: estimates times {:.3}, from {}",
             // A client chose the name: it must not command the terminal, nor forge a line.
             text(&learnt["model"]).escape_debug(),
             learnt["factor"].as_f64().unwrap_or(1.0),
-            number(&learnt["observations"]),
+            many(number(&learnt["observations"]), "answer"),
         );
         lines.push(("learnt", text));
     }
@@ -31,7 +32,8 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
         evicted => lines.push((
             "",
             format!(
-                "{evicted} MODELS FORGOTTEN for others: there is room for {}",
+                "{} FORGOTTEN for others: there is room for {}",
+                many(evicted, "model").to_uppercase(),
                 number(&prompts["calibrated_models"]),
             ),
         )),
@@ -47,7 +49,9 @@ fn counted(prompts: &Value) -> String {
     let (exact, exact_tokens) = of("exact");
     let (estimated, estimated_tokens) = of("estimate");
     format!(
-        "{exact} counted exactly, {exact_tokens} tokens; {estimated} estimated, {estimated_tokens} tokens"
+        "{exact} counted exactly, {}; {estimated} estimated, {}",
+        many(exact_tokens, "token"),
+        many(estimated_tokens, "token"),
     )
 }
 
@@ -71,7 +75,7 @@ fn refused(prompts: &Value) -> Option<String> {
 
 fn limits(prompts: &Value) -> String {
     let longest = match prompts["max_tokens"].as_u64() {
-        Some(tokens) => format!("at most {tokens} tokens"),
+        Some(tokens) => format!("at most {}", many(tokens, "token")),
         None => "of any length".to_owned(),
     };
     let mib = |value: &Value| number(value) as f64 / f64::from(1 << 20);

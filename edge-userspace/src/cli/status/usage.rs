@@ -1,6 +1,7 @@
 //! What `edge status` says of what keys have used.
 
 use crate::cli::moment;
+use crate::cli::output::many;
 use serde_json::Value;
 
 /// Lines by name; one without a name goes on with the one before.
@@ -21,10 +22,10 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
     let mut lines = vec![(
         "usage",
         format!(
-            "{} keys; tokens used: {}; {} requests run and hold back {} input, {} output",
-            number("accounts"),
+            "{}; tokens used: {}; {} running, which hold back {} input, {} output",
+            many(number("accounts"), "key"),
             used.join(", "),
-            number("running"),
+            many(number("running"), "request"),
             number("reserved_input"),
             number("reserved_output"),
         ),
@@ -61,8 +62,8 @@ pub(super) fn lines(status: &Value) -> Vec<(&'static str, String)> {
     }
     if number("bursts") > 0 {
         let text = format!(
-            "{} keys' bursts over {} tokens in five minutes; the log names them",
-            number("bursts"),
+            "{} of keys over {} tokens in five minutes; the log names them",
+            many(number("bursts"), "burst"),
             number("burst_tokens")
         );
         lines.push(("bursts", text));
@@ -92,7 +93,7 @@ fn key_line(key: &Value) -> String {
     let number = |name: &str| key[name].as_u64().unwrap_or(0);
     let of = |value: &Value| value.as_u64().filter(|limit| *limit > 0);
     let mut text = format!(
-        "{} ({}){}: {} tokens today",
+        "{} ({}){}: {} today",
         key["name"].as_str().unwrap_or("?"),
         key["key_id"].as_str().unwrap_or("?"),
         if key["revoked"] == true {
@@ -100,13 +101,13 @@ fn key_line(key: &Value) -> String {
         } else {
             ""
         },
-        number("tokens_today"),
+        many(number("tokens_today"), "token"),
     );
     if let Some(limit) = of(&key["limits"]["tokens_per_day"]) {
         text += &format!(" of {limit}");
     }
     if number("running") > 0 {
-        text += &format!(", {} requests run", number("running"));
+        text += &format!(", {} running", many(number("running"), "request"));
     }
     for (name, what) in [
         ("requests_per_minute", "requests"),
@@ -160,13 +161,13 @@ mod tests {
         assert_eq!(
             all,
             [
-                "usage|3 keys; tokens used: 5 input, 7 output; 2 requests run and hold back 10 input, 20 output",
+                "usage|3 keys; tokens used: 5 input, 7 output; 2 requests running, which hold back 10 input, 20 output",
                 "quotas|60 requests per minute",
                 "over quota|4 for requests",
-                "most today|alice (16c90ee8f37ea61f): 90 tokens today of 100, 1 requests run, 3 of 60 requests a minute left; refused: 1 for requests, 2 for tokens per day",
+                "most today|alice (16c90ee8f37ea61f): 90 tokens today of 100, 1 request running, 3 of 60 requests a minute left; refused: 1 for requests, 2 for tokens per day",
                 "|bob (00000000000000bb), revoked: 9 tokens today",
                 "most refused|carol (00000000000000cc): 0 tokens today; refused: 7 for requests",
-                "bursts|1 keys' bursts over 1000 tokens in five minutes; the log names them",
+                "bursts|1 burst of keys over 1000 tokens in five minutes; the log names them",
                 "usage file|/x/usage: written 2027-01-15T08:00:00Z",
                 "|IT WAS DAMAGED at the start and is /x/usage.damaged now; usage began at zero",
             ]
