@@ -2,7 +2,7 @@
 
 use super::choose::{Chooser, Known, Switch};
 use edge_client::{ApiKey, Client, Clock, Endpoint, Limits, Tls, TokenSource, client::KeyText};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -21,9 +21,27 @@ pub struct Node {
     pub not_taken: AtomicU64,
     /// What it said when it refused the token last.
     refusal: Mutex<Option<String>>,
+    /// Its last health check failed.
+    is_away: AtomicBool,
 }
 
 impl Node {
+    /// A health check failed, for this reason: said when that begins.
+    pub(super) fn check_failed(&self, why: &dyn std::fmt::Display) {
+        let edge = self.client.endpoint();
+        match self.is_away.swap(true, Ordering::Relaxed) {
+            false => tracing::warn!(%edge, error = %why, "health checks fail"),
+            true => tracing::debug!(%edge, error = %why, "a health check failed"),
+        }
+    }
+
+    /// A health check went well: said when some had failed.
+    pub(super) fn check_went_well(&self) {
+        if self.is_away.swap(false, Ordering::Relaxed) {
+            tracing::info!(edge = %self.client.endpoint(), "health checks go well again");
+        }
+    }
+
     /// It has refused the token, in these words.
     pub fn refuses(&self, error: &edge_client::ConnectError) {
         // Told without its words when they were asked for a moment ago; those stand.
@@ -102,6 +120,7 @@ impl Nodes {
             answered: AtomicU64::new(0),
             not_taken: AtomicU64::new(0),
             refusal: Mutex::default(),
+            is_away: AtomicBool::new(false),
         });
         inner.nodes.push(Arc::clone(&node));
         Ok(Some(node))

@@ -69,6 +69,7 @@ async fn check(nodes: &Nodes, node: &Node) -> Came {
     let failed = match opened {
         Ok(Ok(())) => match timeout(PATIENCE, node.client.health(None)).await {
             Ok(Ok(health)) if health.status.is_success() => {
+                node.check_went_well();
                 nodes.note(|chooser, now| chooser.checked(number, health.round_trip, now));
                 return match health.round_trip > SLOW {
                     true => Came::Late,
@@ -76,14 +77,20 @@ async fn check(nodes: &Nodes, node: &Node) -> Came {
                 };
             }
             Ok(Ok(health)) => {
-                tracing::warn!(edge = %node.client.endpoint(), status = %health.status, "the edge is not well");
+                node.check_failed(&format_args!("it answers {}", health.status));
                 None
             }
             Ok(Err(error)) => Some(error),
-            Err(_) => None,
+            Err(_) => {
+                node.check_failed(&format_args!("no answer within {PATIENCE:?}"));
+                None
+            }
         },
         Ok(Err(error)) => Some(error),
-        Err(_) => None,
+        Err(_) => {
+            node.check_failed(&format_args!("no connection within {CONNECT_PATIENCE:?}"));
+            None
+        }
     };
     if let Some(Error::Connect(error)) = &failed
         && error.is_refusal()
@@ -91,7 +98,7 @@ async fn check(nodes: &Nodes, node: &Node) -> Came {
         node.refuses(error);
     }
     if let Some(error) = &failed {
-        tracing::warn!(%error, "a health check failed");
+        node.check_failed(error);
     }
     let is_refusal = matches!(&failed, Some(Error::Connect(error)) if error.is_refusal());
     nodes.note(|chooser, now| match failed {

@@ -152,6 +152,42 @@ fn a_check_tells_of_each_edge_and_fails_when_none_serves() {
 }
 
 #[test]
+fn an_edge_that_is_away_is_told_of_once_and_once_when_it_is_back() {
+    let place = Place::new();
+    let key = place.new_key("alice");
+    std::fs::write(place.path().join("alice.key"), &key.text).unwrap();
+    let daemon = place.start();
+    let port = daemon.listen.port();
+    daemon.stop();
+    let arguments = to(&place, port);
+    let mut command = place.command(&format!("{arguments} --api-key-file alice.key"));
+    let running = Running::start(&mut command, &place.path().join("connect.log"));
+    let rounds = || {
+        let status =
+            "GET /edge-connect/status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        let answer = ask(running.address(), status);
+        let (_, json) = answer.split_once("\r\n\r\n").unwrap();
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        json["rounds"].as_u64().unwrap()
+    };
+    let until = |what: &str, is: &dyn Fn() -> bool| {
+        let since = Instant::now();
+        while !is() {
+            assert!(since.elapsed() < PATIENCE, "{what}: {}", running.errors());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let told = |text: &str| running.errors().matches(text).count();
+    until("three rounds", &|| rounds() >= 3);
+    assert_eq!(told("health checks fail"), 1, "{}", running.errors());
+    assert_eq!(told("WARN"), 1, "{}", running.errors());
+    place.configure(|text| text.replacen("127.0.0.1:0", &format!("127.0.0.1:{port}"), 1));
+    let _daemon = place.start();
+    until("it is back", &|| told("health checks go well again") == 1);
+    assert_eq!(told("health checks fail"), 1, "{}", running.errors());
+}
+
+#[test]
 fn the_variables_for_sdks_are_printed_without_a_key() {
     let output = edge("connect --print-env");
     assert!(output.status.success());
