@@ -17,6 +17,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+/// As many as the edge passes on.
+const MAX_HEADERS: usize = 256;
+
 /// Why the demo model cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -217,7 +220,9 @@ async fn http(
         let (model, stats, ending) = (Arc::clone(&model), stats.clone(), ending.clone());
         async move { answer(request, ending, &model, &stats).await }
     });
-    let served = http1::Builder::new().serve_connection(TokioIo::new(io), service);
+    let mut builder = http1::Builder::new();
+    builder.max_headers(MAX_HEADERS);
+    let served = builder.serve_connection(TokioIo::new(io), service);
     // Ends with an error whenever a client leaves or a fault was asked for.
     let _ = served.await;
 }

@@ -290,6 +290,20 @@ async fn answers_say_what_the_edge_itself_took() {
 }
 
 #[tokio::test]
+async fn many_headers_reach_the_model() {
+    let world = World::new();
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let many = (0..200).fold(Ask::message(ALICE), |ask, number| {
+            let name: &'static str = format!("x-{number}").leak();
+            ask.with(name, "1")
+        });
+        let answer = client.ask(many).await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn heads_and_paths_that_are_too_long_are_refused_in_the_apis_shape() {
     let world = World::new();
     for http in Http::BOTH {
