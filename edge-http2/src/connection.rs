@@ -32,9 +32,7 @@ const TABLE_BYTES: usize = 4096;
 /// A header block that comes to so many times the largest head is not read to its end: the
 /// connection ends. A byte of a block may stand for a field of 4 KiB.
 const LIST_TIMES: usize = 4;
-/// What the PING says that is sent with the first GOAWAY.
-const LAST_CALL: [u8; 8] = *b"lastcall";
-/// What the others say.
+/// What a PING says.
 const ARE_YOU_THERE: [u8; 8] = *b"are you?";
 
 /// Streams that a client may take back at once, before they were answered, and for each second
@@ -262,14 +260,25 @@ impl Connection {
         }
     }
 
-    /// Tells the client to send no more requests. What it sent before it heard of that is
-    /// served: there is a PING behind the GOAWAY, and what comes after its answer is refused
+    /// Tells the client to send no more requests; whether it is told now and was not before. What
+    /// it sent before it heard of that is served, until the [last call](Connection::last_call)
     /// (section 6.8).
-    pub fn shut_down(&mut self) {
-        if self.going == Going::No {
+    pub fn shut_down(&mut self) -> bool {
+        let is_news = self.going == Going::No;
+        if is_news {
             self.going = Going::Announced;
             frame::goaway(self.output.end(), frame::MAX_31_BITS, Code::NO_ERROR);
-            frame::ping(self.output.end(), 0, LAST_CALL);
+        }
+        is_news
+    }
+
+    /// Long enough after [`shut_down`](Connection::shut_down) for what the client had sent by then
+    /// to have come: what comes now is refused, and the client told so. Whether it has heard is not
+    /// asked by a PING: there are clients (Python's h2, to version 4.4) that fail at any frame
+    /// behind a GOAWAY, and lose the answer that came before it.
+    pub fn last_call(&mut self) {
+        if self.going == Going::Announced {
+            self.say_last(Code::NO_ERROR);
         }
     }
 

@@ -415,11 +415,10 @@ impl Api {
         read_off::read_off(body, version, most_bytes, expects_continue);
     }
 
-    /// The connection ends with the answer, so that another try opens a new one, which may
-    /// be within the rate.
+    /// The connection ends with the answer, or with what else runs there, so that another try opens
+    /// a new one, which may be within the rate.
     fn over_rate(&self, session: &Session) -> ApiError {
-        if session.state() == State::Open {
-            session.close();
+        if session.close_at_rest() {
             self.metrics.connection_ends.one(ConnectionEnd::KeyRate);
         }
         ApiError::rate_limit(

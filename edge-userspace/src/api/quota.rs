@@ -6,7 +6,7 @@ use super::error::ApiError;
 use crate::keys::KeyRecord;
 use crate::prompt::Counted;
 use crate::relay::ResponseBody;
-use crate::session::{Session, State};
+use crate::session::Session;
 use crate::telemetry::{ConnectionEnd, QuotaLimit};
 use crate::upstream::{self, Upload};
 use crate::usage::{Level, OfDay, Refused, Settlement, Standing, Until};
@@ -69,11 +69,10 @@ impl Api {
         reserved.map_err(|refused| self.over_quota(session, refused))
     }
 
-    /// The connection ends with the answer, so that another try opens a new one, which may come
-    /// to a node with room. A day's tokens are used up for longer than that could mend.
+    /// The connection ends with the answer, or with what else runs there, so that another try opens
+    /// a new one, which may come to a node with room. A day's tokens are used up for longer than that could mend.
     fn over_quota(&self, session: &Session, refused: Refused) -> ApiError {
-        if refused.is_soon_over() && session.state() == State::Open {
-            session.close();
+        if refused.is_soon_over() && session.close_at_rest() {
             self.metrics.connection_ends.one(ConnectionEnd::KeyQuota);
         }
         ApiError::from(refused).not_begun()

@@ -47,6 +47,8 @@ pub struct Session {
     /// The key as requests showed it.
     known: RefCell<Known>,
     state: Cell<State>,
+    /// To be closed when nothing runs.
+    closes_at_rest: Cell<bool>,
     /// Requests that run.
     streams: RefCell<Slab<Running>>,
     /// How many have begun.
@@ -138,6 +140,7 @@ impl Session {
             bound: RefCell::default(),
             known: RefCell::default(),
             state: Cell::new(State::Open),
+            closes_at_rest: Cell::new(false),
             streams: RefCell::default(),
             requests: Cell::new(0),
             begun: Cell::new(None),
@@ -269,6 +272,21 @@ impl Session {
         if self.state() == State::Open {
             self.change(State::Closing);
         }
+    }
+
+    /// For a request that is refused: the connection is to be closed with its answer if nothing else
+    /// runs, and else when nothing does. Whether that was not to be yet.
+    ///
+    /// To be closed already while others run would be right by RFC 9113 section 6.8, but there are
+    /// clients (Python's h2, to version 4.4) for which all streams are over with the first GOAWAY.
+    pub fn close_at_rest(&self) -> bool {
+        if self.state() != State::Open || self.closes_at_rest.replace(true) {
+            return false;
+        }
+        if self.running() <= 1 {
+            self.close();
+        }
+        true
     }
 
     /// Makes running streams end.
@@ -405,6 +423,9 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.session.streams.borrow_mut().remove(self.slot);
         self.session.last_request.set(clock::monotonic());
+        if self.session.closes_at_rest.get() && self.session.running() == 0 {
+            self.session.close();
+        }
     }
 }
 

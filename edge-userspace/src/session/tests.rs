@@ -317,6 +317,30 @@ async fn idle_connections_are_closed_sooner_without_a_key() {
     assert_eq!(bound.state(), State::Closing);
 }
 
+#[test]
+fn a_refused_request_closes_its_connection_when_nothing_else_runs() {
+    let world = World::new([record(b"a", false)]);
+    let session = world.connection(Some(b"a"));
+    let refused = session.begin();
+    assert!(session.close_at_rest());
+    assert_eq!(session.state(), State::Closing, "with its answer");
+    assert!(!session.close_at_rest());
+    drop(refused);
+
+    let session = world.connection(Some(b"a"));
+    let (one, other) = (session.begin(), session.begin());
+    for is_news in [true, false] {
+        let refused = session.begin();
+        assert_eq!(session.close_at_rest(), is_news);
+        drop(refused);
+        assert_eq!(session.state(), State::Open);
+    }
+    drop(one);
+    assert_eq!(session.state(), State::Open);
+    drop(other);
+    assert_eq!(session.state(), State::Closing);
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_the_stop_signal_streams_may_finish_until_the_drain_timeout() {
     let world = World::new([record(b"a", false)]);

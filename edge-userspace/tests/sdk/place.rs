@@ -38,9 +38,10 @@ struct Key {
 }
 
 /// What keys may do less, and the variable that tells of such a key.
-const LIMITED: [(&str, &str); 6] = [
+const LIMITED: [(&str, &str); 7] = [
     ("EDGE_TEST_SHORT_KEY", "--max-prompt-tokens 1000"),
     ("EDGE_TEST_SLOW_KEY", "--requests-per-minute 1"),
+    ("EDGE_TEST_SINGLE_KEY", "--concurrent-requests 1"),
     ("EDGE_TEST_SPENT_KEY", "--tokens-per-day 40"),
     ("EDGE_TEST_CAPPED_KEY", "--tokens-per-day 200"),
     ("EDGE_TEST_OTHER_KEY", "--tokens-per-day 0"),

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::code::{Code, Violation};
-use crate::connection::{ARE_YOU_THERE, Connection, Event, Going, LAST_CALL};
+use crate::connection::{ARE_YOU_THERE, Connection, Event};
 use crate::frame::{self, ACK, Head, MAX_31_BITS};
 use crate::settings::Changes;
 use std::mem;
@@ -71,8 +71,6 @@ impl Connection {
         self.idle_frame()?;
         if !head.has(ACK) {
             frame::ping(self.output.end(), ACK, opaque);
-        } else if opaque == LAST_CALL && self.going == Going::Announced {
-            self.say_last(Code::NO_ERROR);
         } else if opaque == ARE_YOU_THERE {
             return Ok(Some(Event::Pong));
         }

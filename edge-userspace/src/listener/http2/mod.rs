@@ -28,7 +28,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake as _, Waker, ready};
+use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::time::{Sleep, sleep};
 
 /// What a client may send ahead on one stream and on the connection, bytes.
 const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
@@ -38,6 +40,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 /// After so many turns with something to do in each others run.
 const TURNS: usize = 32;
+/// After a client has been told to send no more requests those are served that come within that
+/// time: longer than what it had sent by then is on its way (RFC 9113 section 6.8).
+const LAST_CALL: Duration = Duration::from_secs(1);
 /// Largest buffer for what is to be written that a thread keeps for its next connection.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -59,6 +64,8 @@ pub(super) struct Http2<T, S, F> {
     io: T,
     stage: Stage,
     clock: KeepAlive,
+    /// Set when the client has been told to send no more requests.
+    last_call: Option<Pin<Box<Sleep>>>,
     session: Rc<Session>,
     bells: Arc<Bells>,
     wire_bell: (Arc<Bell>, Waker),
@@ -138,6 +145,7 @@ where
             io,
             stage: Stage::Begun,
             clock: KeepAlive::new(),
+            last_call: None,
             session: Rc::clone(session),
             wire_bell,
             clock_bell,
@@ -152,8 +160,10 @@ where
     /// Takes no more requests, and ends when none runs (RFC 9113 section 6.8). To be polled
     /// afterwards.
     pub(super) fn close(&mut self) {
-        self.line.frames().shut_down();
-        self.wire_bell.0.wake_by_ref();
+        if self.line.frames().shut_down() {
+            self.last_call = Some(Box::pin(sleep(LAST_CALL)));
+            self.clock_bell.0.wake_by_ref();
+        }
     }
 
     /// Reads what has come, all of it unless that is much, and begins the requests in it.
@@ -209,6 +219,12 @@ where
     fn poll_clock(&mut self) -> Poll<()> {
         self.clock_bell.0.answered();
         let cx = &mut Context::from_waker(&self.clock_bell.1);
+        if let Some(time) = &mut self.last_call
+            && time.as_mut().poll(cx).is_ready()
+        {
+            self.last_call = None;
+            self.line.frames().last_call();
+        }
         loop {
             match ready!(self.clock.poll_timer(cx)) {
                 Due::Ask => self.line.frames().ping(),
@@ -240,7 +256,7 @@ where
         // An answer that ends the connection says so in the same write: else the client may well
         // ask once more in between.
         if self.session.state() != State::Open {
-            self.line.frames().shut_down();
+            self.close();
         }
         let mut have_gone_on = self.requests.go_on();
         loop {

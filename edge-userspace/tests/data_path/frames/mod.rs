@@ -7,6 +7,7 @@ mod floods;
 mod heads;
 mod maker;
 mod peer;
+mod refused;
 mod schedules;
 mod scripts;
 mod tails;
