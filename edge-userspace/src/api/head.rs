@@ -15,6 +15,9 @@ use http::{Request, Response, StatusCode, Version};
 /// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
 /// 6.5.2). Prompts are in the body; long cookies and traces are here.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most headers of a request, each line or field one. Of those over HTTP/1.1 that have more nothing
+/// is read.
+pub const MAX_HEADERS: usize = 256;
 /// Longest path and query.
 const MAX_PATH_BYTES: usize = 8 * 1024;
 
@@ -26,7 +29,7 @@ pub(super) fn check(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), 
             "a header's value begins or ends with a blank",
         ));
     }
-    if seen.head_bytes > MAX_HEAD_BYTES {
+    if seen.head_bytes > MAX_HEAD_BYTES || request.headers().len() > MAX_HEADERS {
         return Err(too_large());
     }
     let path = request.uri().path_and_query();
@@ -119,7 +122,7 @@ fn authority(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiErro
 
 fn too_large() -> ApiError {
     ApiError::head_too_large(format!(
-        "The request's headers are larger than {MAX_HEAD_BYTES} bytes"
+        "The request has more than {MAX_HEADERS} headers, or they are larger than {MAX_HEAD_BYTES} bytes"
     ))
 }
 

@@ -26,7 +26,7 @@ mod seen;
 mod settings;
 
 pub use begun::Begun;
-pub use head::MAX_HEAD_BYTES;
+pub use head::{MAX_HEAD_BYTES, MAX_HEADERS};
 pub use headers::is_json_or_events;
 pub use request_id::{RequestId, RequestIds};
 pub use route::Route;

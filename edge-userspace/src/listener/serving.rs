@@ -32,7 +32,6 @@ use tokio_rustls::server::TlsStream;
 
 /// Largest request head that is read at all; the API says more of one that is too large for it.
 pub(super) const MAX_HEAD_BYTES: usize = 2 * api::MAX_HEAD_BYTES;
-const MAX_HEADERS: usize = 256;
 /// A request's head must be whole within this time; also how long an HTTP/1.1 connection
 /// may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -130,7 +129,7 @@ fn serve_http1(thread: Rc<Thread>, mut tls: TlsStream<Client>, session: Kept) ->
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_HEAD_BYTES)
-        .max_headers(MAX_HEADERS)
+        .max_headers(api::MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     tls.get_mut().0.end_gathering();
     let held_up = tls.get_ref().0.held_up();

@@ -4,6 +4,7 @@ use crate::client::{Ask, Http, pieces};
 use crate::world::{ALICE, World, soon, token, until};
 use bytes::Bytes;
 use edge_userspace::telemetry::ConnectionEnd;
+use http::Method;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -170,6 +171,33 @@ async fn heads_up_to_the_bound_pass_and_larger_ones_do_not() {
         }
     }
     assert_eq!(world.model.stats().figures().requests, 2);
+}
+
+#[tokio::test]
+async fn as_many_headers_as_the_bound_says_pass_and_more_do_not_whatever_the_protocol() {
+    const NAMES: [&str; 3] = ["x-a", "x-b", "x-c"];
+    let world = World::new();
+    let with = |count: usize| {
+        let ask = Ask::new(Method::GET, "/v1/health").with("x-api-key", ALICE);
+        (0..count).fold(ask, |ask, number| {
+            ask.with(NAMES[number % NAMES.len()], "1")
+        })
+    };
+    for http in Http::BOTH {
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        // Those that every request of this client has are fewer than 16.
+        assert_eq!(client.ask(with(240)).await.unwrap().status, 200, "{http:?}");
+        let answer = client.ask(with(257)).await.unwrap();
+        answer.is_error(
+            431,
+            "request_too_large",
+            "The request has more than 256 headers, or they are larger than 65536 bytes",
+        );
+        if http == Http::H2 {
+            let answer = client.ask(Ask::message(ALICE)).await.unwrap();
+            assert_eq!(answer.status, 200, "the connection serves on");
+        }
+    }
 }
 
 #[tokio::test]

@@ -310,7 +310,11 @@ async fn heads_and_paths_that_are_too_long_are_refused_in_the_apis_shape() {
         let mut client = world.connect(http, Some(token(ALICE))).await;
         let ask = Ask::message(ALICE).with("x-large", &"x".repeat(MAX_HEAD_BYTES));
         let answer = client.ask(ask).await.unwrap();
-        answer.is_error(431, "request_too_large", "The request's headers are larger");
+        answer.is_error(
+            431,
+            "request_too_large",
+            "The request has more than 256 headers, or they are larger",
+        );
         let path: &'static str = format!("/v1/messages?{}", "q".repeat(9000)).leak();
         let mut client = world.connect(http, Some(token(ALICE))).await;
         let answer = client.ask(get(path)).await.unwrap();
