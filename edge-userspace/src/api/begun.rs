@@ -11,12 +11,12 @@ use super::seen::Seen;
 use super::{Api, Plan, RequestId, Route, headers, json, whole};
 use crate::keys::KeyRecord;
 use crate::relay::{Incoming, ResponseBody};
-use crate::session::{Session, State, Stream};
+use crate::session::{Session, Stream};
 use crate::telemetry::Lane;
 use crate::usage::Settlement;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response, Version, header};
+use http::{Method, Request, Response, Version};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -128,12 +128,8 @@ impl Api {
         error: ApiError,
         id: &RequestId,
     ) -> Work {
-        let version = request.version();
-        let expects_continue = request.headers().contains_key(header::EXPECT);
-        // Of a connection that is to end now the rest is read by whoever closes it.
-        if matches!(session.state(), State::Open | State::Closing) {
-            self.read_off(session, request.into_body(), version, expects_continue);
-        }
+        let (head, body) = request.into_parts();
+        self.read_off(session, body, &head.headers, head.version);
         said(whole(error.not_begun().response(id.text())))
     }
 }

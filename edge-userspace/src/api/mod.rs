@@ -47,7 +47,7 @@ use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
 use forward::{Ready, Waiting};
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use seen::Seen;
 use std::cell::RefCell;
@@ -317,11 +317,14 @@ impl Api {
         let admitted = match admitted {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(refused)) => {
-                let is_over = matches!(refused, Refused::Body(_));
-                let goes_on = matches!(session.state(), State::Open | State::Closing);
-                if goes_on && !is_over {
-                    let Counting { going, body, .. } = *counting;
-                    self.read_off(session, body, going.head.version, false);
+                let Counting { going, body, .. } = *counting;
+                let is_over = match refused {
+                    Refused::Body(Fault::TooLarge) => going.head.version < Version::HTTP_2,
+                    Refused::Body(_) => true,
+                    _ => false,
+                };
+                if !is_over {
+                    self.read_off(session, body, &going.head.headers, going.head.version);
                 }
                 return (Err(self.not_admitted(&refused).not_begun()), None);
             }
@@ -403,16 +406,19 @@ impl Api {
     }
 
     /// See [`read_off`](read_off::read_off).
-    fn read_off(
-        &self,
-        session: &Session,
-        body: Incoming,
-        version: Version,
-        expects_continue: bool,
-    ) {
-        let known_bytes = session.is_bound().then_some(self.settings.max_body_bytes);
-        let most_bytes = read_off::most_bytes(version, known_bytes);
-        read_off::read_off(body, version, most_bytes, expects_continue);
+    fn read_off(&self, session: &Session, body: Incoming, head: &HeaderMap, version: Version) {
+        // Of an HTTP/1.1 connection that is to end now the rest is read by whoever closes it.
+        let is_read = match session.state() {
+            State::Open | State::Closing => true,
+            State::Poisoned => version == Version::HTTP_2,
+            State::Ended(_) => false,
+        };
+        if !is_read {
+            return;
+        }
+        let max_body_bytes = self.settings.max_body_bytes;
+        let most_bytes = read_off::most_bytes(version, max_body_bytes, session.is_bound());
+        read_off::read_off(body, version, most_bytes, head.contains_key(header::EXPECT));
     }
 
     /// The connection ends with the answer, or with what else runs there, so that another try opens

@@ -20,7 +20,11 @@ const PIECE_BYTES: usize = 16 * 1024;
 
 /// The body of any request.
 #[derive(Debug)]
-pub struct Incoming(Wire);
+pub struct Incoming {
+    wire: Wire,
+    /// Something was waited for: a client that waits to be told to go on may have been told.
+    has_begun: bool,
+}
 
 #[derive(Debug)]
 enum Wire {
@@ -67,7 +71,7 @@ struct Arrived {
     is_over: bool,
     broken: Option<Code>,
     reader: Option<Waker>,
-    /// The client has been told that it is wanted.
+    /// The client has been told that it is wanted, or is never to be.
     is_asked_for: bool,
 }
 
@@ -82,7 +86,7 @@ impl Incoming {
     /// Of an HTTP/2 request that has a body.
     #[must_use]
     pub fn http2(inbox: Rc<Inbox>, line: Rc<dyn Line>, stream: Stream) -> Self {
-        Self(Wire::Http2(Arriving {
+        Self::on(Wire::Http2(Arriving {
             inbox,
             line,
             stream,
@@ -92,13 +96,34 @@ impl Incoming {
     /// Of a request that has none.
     #[must_use]
     pub const fn none() -> Self {
-        Self(Wire::Nothing)
+        Self::on(Wire::Nothing)
+    }
+
+    const fn on(wire: Wire) -> Self {
+        Self {
+            wire,
+            has_begun: false,
+        }
+    }
+
+    /// Whether some of it has been read, or waited for.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whoever reads it from now on only listens: a client that waits to be told to go on is not.
+    /// Over HTTP/2 alone.
+    pub fn do_not_ask(&self) {
+        if let Wire::Http2(arriving) = &self.wire {
+            arriving.inbox.0.borrow_mut().is_asked_for = true;
+        }
     }
 }
 
 impl From<hyper::body::Incoming> for Incoming {
     fn from(body: hyper::body::Incoming) -> Self {
-        Self(Wire::Http1(body))
+        Self::on(Wire::Http1(body))
     }
 }
 
@@ -228,7 +253,9 @@ impl Body for Incoming {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, IncomingError>>> {
-        match &mut self.get_mut().0 {
+        let this = self.get_mut();
+        this.has_begun = true;
+        match &mut this.wire {
             Wire::Nothing => Poll::Ready(None),
             Wire::Http1(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
@@ -245,7 +272,7 @@ impl Body for Incoming {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.wire {
             Wire::Nothing => true,
             Wire::Http1(body) => body.is_end_stream(),
             Wire::Http2(arriving) => arriving.is_over(),
@@ -253,7 +280,7 @@ impl Body for Incoming {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.wire {
             Wire::Nothing => SizeHint::with_exact(0),
             Wire::Http1(body) => body.size_hint(),
             Wire::Http2(arriving) => arriving
@@ -370,6 +397,25 @@ mod tests {
         assert_eq!(poll(&mut body, &woken), Poll::Ready(None));
         drop(body);
         assert_eq!((told.read.get(), told.left.get()), (12, 1));
+    }
+
+    #[test]
+    fn who_only_listens_asks_for_nothing_and_reads_what_comes() {
+        let (told, woken) = (
+            Rc::new(Told::default()),
+            std::sync::Arc::new(Woken::default()),
+        );
+        let inbox = Inbox::new(None);
+        let line = Rc::clone(&told) as Rc<dyn Line>;
+        let mut body = Incoming::http2(Rc::clone(&inbox), line, stream());
+        assert!(!body.has_begun());
+        body.do_not_ask();
+        assert!(poll(&mut body, &woken).is_pending());
+        assert!(body.has_begun());
+        inbox.put(b"unasked", true);
+        let piece = poll(&mut body, &woken);
+        assert_eq!(piece, Poll::Ready(Some(Ok("unasked".into()))));
+        assert_eq!((told.asked.get(), told.read.get()), (0, 7));
     }
 
     #[test]
