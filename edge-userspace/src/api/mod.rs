@@ -318,12 +318,11 @@ impl Api {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(refused)) => {
                 let Counting { going, body, .. } = *counting;
-                let is_over = match refused {
-                    Refused::Body(Fault::TooLarge) => going.head.version < Version::HTTP_2,
-                    Refused::Body(_) => true,
-                    _ => false,
-                };
-                if !is_over {
+                let has_failed = matches!(
+                    refused,
+                    Refused::Body(Fault::ClientSilent | Fault::ClientLeft)
+                );
+                if !has_failed {
                     self.read_off(session, body, &going.head.headers, going.head.version);
                 }
                 return (Err(self.not_admitted(&refused).not_begun()), None);
@@ -417,7 +416,7 @@ impl Api {
             return;
         }
         let max_body_bytes = self.settings.max_body_bytes;
-        let most_bytes = read_off::most_bytes(version, max_body_bytes, session.is_bound());
+        let most_bytes = read_off::most_bytes(max_body_bytes, session.is_bound());
         read_off::read_off(body, version, most_bytes, head.contains_key(header::EXPECT));
     }
 

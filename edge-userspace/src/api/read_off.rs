@@ -8,11 +8,8 @@ use http_body_util::BodyExt as _;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Most bytes of a stranger's refused body that are read on HTTP/1.1; a client that means to
-/// send more is told by the connection's end.
-const SHORT_BYTES: u64 = 65_536;
-/// So many times the largest body is read on HTTP/2 of a client whose key is known, so that one
-/// that is too large is told so.
+/// So many times the largest body is read of a client whose key is known, so that one that is too
+/// large is told so.
 const TIMES: u64 = 4;
 /// How long they are waited for.
 const READ_OFF_TIME: Duration = Duration::from_secs(30);
@@ -22,20 +19,20 @@ const READ_OFF_TIME: Duration = Duration::from_secs(30);
 const HELD_BACK_TIME: Duration = Duration::from_secs(3);
 
 /// How much of a refused body is read. `max_body_bytes`: of one that is not refused;
-/// `is_known`: the client's key is, so that it might have sent as much anyway.
+/// `is_known`: the client's key is.
 ///
-/// On HTTP/2 a bound is there for those who never end alone: a client that is reset may send as
-/// much on its next stream, and some of those that are never come to read the answer.
-pub(super) fn most_bytes(version: Version, max_body_bytes: u64, is_known: bool) -> u64 {
-    match (version, is_known) {
-        (Version::HTTP_2, true) => max_body_bytes.saturating_mul(TIMES),
-        (Version::HTTP_2, false) | (_, true) => max_body_bytes,
-        (_, false) => SHORT_BYTES,
+/// A bound is there for those who never end alone: a client that is cut off may send as much on its
+/// next stream or connection, and some of those that are never come to read the answer.
+pub(super) fn most_bytes(max_body_bytes: u64, is_known: bool) -> u64 {
+    match is_known {
+        true => max_body_bytes.saturating_mul(TIMES),
+        false => max_body_bytes,
     }
 }
 
 /// Reads at most so many bytes of a refused request's body beside the answer, which does not wait
-/// for it, and forgets it. An HTTP/1.1 connection can serve on only when the body is off it. An
+/// for it, and forgets it. An HTTP/1.1 connection can serve on only when the body is off it, and
+/// its end may come before the answer is read: Node gives up at the first write that fails. An
 /// HTTP/2 answer to a body that is still on its way ends with a RST_STREAM (NO_ERROR, RFC 9113
 /// section 8.1), which some clients take for a failure if it crosses their data (curl) or do not
 /// hear of while they wait for room to send more (httpcore).

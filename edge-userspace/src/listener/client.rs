@@ -17,8 +17,9 @@ use tokio::time::{Sleep, sleep};
 
 /// How long the client may take to close its side after ours is closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// Most bytes that are read and thrown away meanwhile.
-const LINGER_BYTES: usize = 4 << 20;
+/// Most bytes that are read and thrown away meanwhile: a client may have a whole body on its way
+/// before it looks for an answer.
+const LINGER_BYTES: usize = 32 << 20;
 
 /// A client's TCP stream below TLS.
 pub(super) struct Client {
@@ -89,7 +90,7 @@ impl Client {
                     timeout,
                     drained_bytes,
                 } => {
-                    let mut scratch = [0; 4096];
+                    let mut scratch = [0; 16 * 1024];
                     let mut buffer = ReadBuf::new(&mut scratch);
                     let read = Pin::new(&mut self.tcp).poll_read(cx, &mut buffer);
                     let more = match &read {

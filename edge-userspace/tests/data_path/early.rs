@@ -46,7 +46,7 @@ fn refusals() -> [Refusal; 3] {
             version: "2023-06-01",
             status: 413,
             kind: "request_too_large",
-            serves_on: false,
+            serves_on: true,
         },
     ]
 }
