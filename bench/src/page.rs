@@ -22,9 +22,14 @@ pub fn machine() -> String {
         "{}, commit {}, Linux {}, {model}, load average {} in the end",
         said("date", &["--utc", "+%Y-%m-%d"]),
         said("git", &["rev-parse", "--short", "HEAD"]),
-        said("uname", &["-r"]),
+        release(&said("uname", &["-r"])),
         crate::daemon::load_average()
     )
+}
+
+/// The kernel's release without what who built it has put behind it.
+fn release(uname: &str) -> &str {
+    uname.split('-').next().unwrap_or_default()
 }
 
 /// Puts the tables of the bench of that name where its marks are; prints them when there are

@@ -28,7 +28,7 @@ const BENCHES: &[About] = &[
     About {
         name: "flood",
         measures: "what a flood costs the edge, nginx, HAProxy and Envoy, and how honest clients fare meanwhile",
-        takes: "some forty minutes; --quick: three",
+        takes: "a quarter of an hour, and a few minutes to compile; --quick: three",
         needs: "root, two CPUs; cargo xtask setup --peers for the others: what is not there is skipped by name",
     },
     About {

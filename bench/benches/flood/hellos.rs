@@ -72,6 +72,11 @@ impl Attack {
         }
     }
 
+    /// Whether a full run has more than a point of it to draw.
+    pub(crate) const fn has_curves(self) -> bool {
+        self.rates().len() > 1
+    }
+
     /// How many prefixes (/24) its attackers come from.
     pub(crate) const fn prefixes(self) -> u64 {
         match self {

@@ -1,5 +1,5 @@
 //! The record, in `bench/record`: a line of CSV for each phase of each cell, and for each
-//! attack curves of what it costs and of how honest clients fare.
+//! attack at several rates curves of what it costs and of how honest clients fare.
 
 use super::hellos::Attack;
 use super::phase::{Cell, Phase};
@@ -8,7 +8,7 @@ use std::fs;
 
 /// Writes them.
 pub(crate) fn write(attacks: &[Attack], cells: &[Cell]) {
-    for attack in attacks {
+    for attack in attacks.iter().filter(|attack| attack.has_curves()) {
         draw(*attack, cells);
     }
     let path = bench::record("flood.csv");

@@ -39,6 +39,18 @@ pub(crate) fn render(attacks: &[Attack], cells: &[Cell], versions: &str) -> Stri
                 .collect();
             row(&mut text, &name, &own, &rates);
         }
+        if attack.has_curves() {
+            for (what, about) in [
+                ("cpu", "server CPU a connection"),
+                ("p99", "p99 of honest clients"),
+            ] {
+                let name = attack.name();
+                let _ = writeln!(
+                    text,
+                    "\n![{name}: {about}](../bench/record/flood-{name}-{what}.svg)"
+                );
+            }
+        }
     }
     let _ = writeln!(text, "\nVersions: {versions}.");
     text

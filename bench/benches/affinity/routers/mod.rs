@@ -54,6 +54,12 @@ struct Measured {
     cpu_us: f64,
 }
 
+impl Measured {
+    fn is_of(&self, scenario: Scenario, router: Router) -> bool {
+        self.scenario == scenario && self.router == router
+    }
+}
+
 /// Where clients and upstreams run.
 const OTHER_CPU: usize = 0;
 /// Where a router runs, alone.
@@ -103,12 +109,13 @@ pub(crate) fn run(is_quick: bool) {
         Conversations::new(&trace, seconds, &answer)
     };
     let (even, skewed) = (workload(false), workload(true));
+    let of = |scenario| match scenario {
+        Scenario::Skewed => &skewed,
+        _ => &even,
+    };
     let mut measured = Vec::new();
     for scenario in Scenario::ALL {
-        let conversations = match scenario {
-            Scenario::Skewed => &skewed,
-            _ => &even,
-        };
+        let conversations = of(scenario);
         let name = scenario.name();
         figure(
             &format!("affinity.{name}.possible_hit_pct"),
@@ -141,6 +148,9 @@ pub(crate) fn run(is_quick: bool) {
     if !is_quick {
         record::write(&measured, &versions);
         record::plot(&routers, &measured);
+        let possible_pct = |scenario| of(scenario).possible_pct;
+        let table = record::table(&routers, &measured, possible_pct, &versions);
+        bench::page::write("affinity", &table);
     }
 }
 
@@ -253,8 +263,8 @@ fn middle(
     router: Router,
     value: fn(&Measured) -> f64,
 ) -> f64 {
-    let is_it = |run: &&Measured| run.scenario == scenario && run.router == router;
-    median(measured.iter().filter(is_it).map(value).collect())
+    let runs = measured.iter().filter(|run| run.is_of(scenario, router));
+    median(runs.map(value).collect())
 }
 
 /// Prints the figures: of each the middle one of its rounds.

@@ -1,4 +1,4 @@
-//! Writes the runs down, one a line, and draws them.
+//! Writes the runs down, one a line, makes a table of them, and draws them.
 
 use super::router::Router;
 use super::{Measured, Scenario, middle};
@@ -31,6 +31,51 @@ pub(crate) fn write(measured: &[Measured], versions: &[String]) {
     let path = record("affinity.csv");
     std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     println!("wrote {}", path.display());
+}
+
+/// Medians of the rounds, for `docs/benchmarks.md`. `possible_pct`: of a scenario, what one
+/// endless cache for all upstreams would have.
+pub(crate) fn table(
+    routers: &[Router],
+    measured: &[Measured],
+    possible_pct: impl Fn(Scenario) -> f64,
+    versions: &[String],
+) -> String {
+    let mut text = format!(
+        "{}.\n\n| | tokens cached, % (possible) | first event p50, p99, ms | spread, read_spread | \
+         broken off | router's CPU, µs a request |\n|---|---|---|---|---|---|\n",
+        bench::page::machine()
+    );
+    for scenario in Scenario::ALL {
+        for router in routers {
+            let of = |value| middle(measured, scenario, *router, value);
+            let runs = || (measured.iter()).filter(|run| run.is_of(scenario, *router));
+            let cpu_us = match router.is_none() {
+                true => "–".to_owned(),
+                false => format!("{:.0}", of(|run| run.cpu_us)),
+            };
+            let _ = writeln!(
+                text,
+                "| {}, `{}` | {:.1} ({:.1}) | {:.1}, {:.1} | {:.2}, {:.2} | {} of {} | {cpu_us} |",
+                scenario.name(),
+                router.name(),
+                of(|run| run.hit_pct),
+                possible_pct(scenario),
+                of(|run| run.p50_ms),
+                of(|run| run.p99_ms),
+                of(|run| run.spread),
+                of(|run| run.read_spread),
+                runs().map(|run| run.failed).sum::<usize>(),
+                runs().map(|run| run.requests).sum::<usize>(),
+            );
+        }
+    }
+    let plots = ["hit_pct", "first_event_p99_ms", "cpu_us"];
+    for plot in plots {
+        let _ = writeln!(text, "\n![{plot}](../bench/record/affinity_{plot}.svg)");
+    }
+    let _ = writeln!(text, "\nVersions: {}.", versions.join(", "));
+    text
 }
 
 /// A file, its title, a unit and what is drawn.
