@@ -17,9 +17,8 @@ use tokio::time::{Sleep, sleep};
 
 /// How long the client may take to close its side after ours is closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// Most bytes that are read and thrown away meanwhile: a client may have a whole body on its way
-/// before it looks for an answer.
-const LINGER_BYTES: usize = 32 << 20;
+/// Most bytes that are read and thrown away meanwhile: as much as may be on its way, but no flood.
+const LINGER_BYTES: usize = 4 << 20;
 
 /// A client's TCP stream below TLS.
 pub(super) struct Client {
@@ -90,7 +89,7 @@ impl Client {
                     timeout,
                     drained_bytes,
                 } => {
-                    let mut scratch = [0; 16 * 1024];
+                    let mut scratch = [0; 4096];
                     let mut buffer = ReadBuf::new(&mut scratch);
                     let read = Pin::new(&mut self.tcp).poll_read(cx, &mut buffer);
                     let more = match &read {
