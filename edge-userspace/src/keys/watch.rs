@@ -299,6 +299,7 @@ mod tests {
     use crate::keys::store::line::{Record, StoredKey};
     use crate::keys::store::writer::Writer;
     use crate::secret::ApiKey;
+    use std::io::Write as _;
     use std::sync::mpsc::SyncSender;
 
     /// A hang guard, not a promise.
@@ -360,15 +361,17 @@ mod tests {
         assert!(keyring.find(id).unwrap().revoked, "the table knew first");
 
         // A bad line is said in the status, and the line after its mending is taken.
-        let good = std::fs::read(&path).unwrap();
-        std::fs::write(&path, [&good[..], b"nonsense\n"].concat()).unwrap();
+        // No rewriting: between the truncation and the write the file would be another bad one.
+        let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+        let good_bytes = file.metadata().unwrap().len();
+        file.write_all(b"nonsense\n").unwrap();
         let waited = std::time::Instant::now();
         while watch.status().error.is_none() {
             assert!(waited.elapsed() < PATIENCE, "the bad line is not seen");
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(watch.status().errors, 1);
-        std::fs::write(&path, good).unwrap();
+        file.set_len(good_bytes).unwrap();
         append(Record::Put(stored("b")));
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "put b");
         while watch.status().error.is_some() {
