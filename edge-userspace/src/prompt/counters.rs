@@ -121,6 +121,13 @@ impl Rules {
         self.models.generation() << 16 | rule as u64
     }
 
+    /// Whether a rule's models are counted by a vocabulary: each text's tokens are its own,
+    /// whatever is around it.
+    pub(super) fn is_exact(&self, rule: usize) -> bool {
+        let tokenizer = &self.models.rule(rule).tokenizer;
+        matches!(tokenizer, Tokenizer::Vocabulary(_))
+    }
+
     /// The way of a model and its rule.
     pub(super) fn method(&self, rule: usize, model: &[u8]) -> Method {
         match &self.models.rule(rule).tokenizer {

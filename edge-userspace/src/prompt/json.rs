@@ -11,11 +11,13 @@ mod string;
 #[cfg(test)]
 mod tests;
 pub(crate) mod utf8;
+mod visit;
 
 pub use error::{Duplicate, Error, Wrong};
+pub use visit::{Literal, Visit};
 
 use number::Number;
-use string::Strings;
+use string::{Strings, near_end};
 use utf8::Utf8;
 
 /// Objects and arrays within each other, at most; as serde_json has it.
@@ -24,63 +26,6 @@ pub const MAX_DEPTH: u32 = 127;
 pub const MAX_KEY_BYTES: usize = 65_536;
 /// Longest number.
 pub const MAX_NUMBER_BYTES: usize = 4096;
-
-/// Who is told what is read. All strings are UTF-8, but a piece may end within a character.
-pub trait Visit {
-    /// Where what comes next is said stands, bytes from the text's beginning: the first byte of
-    /// an object, an array or a string, or the last one.
-    fn at(&mut self, _offset: u64) {}
-    /// `{`
-    fn begin_object(&mut self) {}
-    /// `}`
-    fn end_object(&mut self) {}
-    /// `[`
-    fn begin_array(&mut self) {}
-    /// `]`
-    fn end_array(&mut self) {}
-    /// The beginning of a key, or of a string that is a value.
-    fn begin_string(&mut self, _is_key: bool) {}
-    /// More of it, escapes decoded.
-    fn string(&mut self, _piece: &[u8]) {}
-    /// Its end.
-    ///
-    /// # Errors
-    /// The name of a key that must not come again.
-    fn end_string(&mut self) -> Result<(), Duplicate> {
-        Ok(())
-    }
-    /// The beginning of a number.
-    fn begin_number(&mut self) {}
-    /// A part of it as it is written.
-    fn number(&mut self, _piece: &[u8]) {}
-    /// The number's end.
-    fn end_number(&mut self) {}
-    /// `true`, `false` or `null`.
-    fn literal(&mut self, _literal: Literal) {}
-}
-
-/// A value that is a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Literal {
-    /// `true`
-    True,
-    /// `false`
-    False,
-    /// `null`
-    Null,
-}
-
-impl Literal {
-    /// The word.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::True => "true",
-            Self::False => "false",
-            Self::Null => "null",
-        }
-    }
-}
 
 /// The reader of one text.
 #[derive(Clone, Debug)]
@@ -100,6 +45,12 @@ pub struct Reader {
     number_bytes: usize,
     failed: Option<Error>,
 }
+
+/// The text is wrong; what is, stands in the reader.
+struct Failed;
+
+/// Where it stands in the chunk afterwards.
+type Step = Result<usize, Failed>;
 
 /// One byte: it is looked at for each string and each mark between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,13 +106,12 @@ impl Reader {
             return Err(error);
         }
         let invalid = self.utf8.check(chunk);
-        let read = match invalid {
+        let _: Result<(), Failed> = match invalid {
             None => self.read(chunk, 0, visit),
             Some(at) => self.read_to_invalid(chunk, at, visit),
         };
         self.before += chunk.len() as u64;
-        self.failed = read.err();
-        read
+        self.failed.map_or(Ok(()), Err)
     }
 
     /// What is wrong before the place that is not UTF-8 is told first.
@@ -170,7 +120,7 @@ impl Reader {
         chunk: &[u8],
         invalid: isize,
         visit: &mut impl Visit,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failed> {
         if let Ok(good) = usize::try_from(invalid) {
             self.read(&chunk[..good], 0, visit)?;
             // Outside of strings, and after a backslash, no byte is good that is not ASCII.
@@ -178,10 +128,11 @@ impl Reader {
                 self.read(&chunk[..=good], good, visit)?;
             }
         }
-        Err(Error {
+        self.failed = Some(Error {
             at: self.before.saturating_add_signed(invalid as i64),
             what: Wrong::Utf8,
-        })
+        });
+        Err(Failed)
     }
 
     /// Hands out what was read of an open string and kept to go out with more of it. Another
@@ -225,46 +176,37 @@ impl Reader {
         self.before
     }
 
-    fn read(&mut self, chunk: &[u8], mut at: usize, visit: &mut impl Visit) -> Result<(), Error> {
+    #[cold]
+    fn fail(&mut self, at: usize, what: Wrong) -> Failed {
+        let at = self.before + at as u64;
+        self.failed = Some(Error { at, what });
+        Failed
+    }
+
+    fn read(&mut self, chunk: &[u8], mut at: usize, visit: &mut impl Visit) -> Result<(), Failed> {
         while at < chunk.len() {
-            let step = match self.state {
-                State::String => self.string(chunk, at, visit),
-                State::Number => self.number(chunk, at, visit),
-                State::Word => self.word(chunk, at, visit),
+            at = match self.state {
+                State::String => self.string(chunk, at, visit)?,
+                State::Number => self.number(chunk, at, visit)?,
+                State::Word => self.word(chunk, at, visit)?,
                 _ => match chunk[at] {
-                    b' ' | b'\n' | b'\t' | b'\r' => Ok(at + 1),
-                    byte => self.structure(byte, at, visit).map(|()| {
-                        // A number begins with the byte that was looked at.
-                        at + usize::from(self.state != State::Number)
-                    }),
+                    b' ' | b'\n' | b'\t' | b'\r' => at + 1,
+                    b'"' if self.takes_string() => self.begin_string(chunk, at, visit)?,
+                    byte => self.structure(byte, chunk, at, visit)?,
                 },
             };
-            at = step.map_err(|(at, what)| Error {
-                at: self.before + at as u64,
-                what,
-            })?;
         }
         Ok(())
     }
 
-    fn structure(
-        &mut self,
-        byte: u8,
-        at: usize,
-        visit: &mut impl Visit,
-    ) -> Result<(), (usize, Wrong)> {
+    fn structure(&mut self, byte: u8, chunk: &[u8], at: usize, visit: &mut impl Visit) -> Step {
         visit.at(self.before + at as u64);
         match (self.state, byte) {
             (State::KeyOrEnd, b'}') => self.close(visit),
-            (State::KeyOrEnd | State::Key, b'"') => {
-                self.state = State::String;
-                self.strings.begin(true);
-                visit.begin_string(true);
-            }
-            (State::KeyOrEnd, _) => return Err((at, Wrong::Expected("a key or }"))),
-            (State::Key, _) => return Err((at, Wrong::Expected("a key"))),
+            (State::KeyOrEnd, _) => return Err(self.fail(at, Wrong::Expected("a key or }"))),
+            (State::Key, _) => return Err(self.fail(at, Wrong::Expected("a key"))),
             (State::Colon, b':') => self.state = State::Value,
-            (State::Colon, _) => return Err((at, Wrong::Expected("a colon"))),
+            (State::Colon, _) => return Err(self.fail(at, Wrong::Expected("a colon"))),
             (State::After, b',') if self.depth > 0 => {
                 self.state = if self.in_object() {
                     State::Key
@@ -275,77 +217,103 @@ impl Reader {
             (State::After, b'}') if self.in_object() => self.close(visit),
             (State::After, b']') if self.depth > 0 && !self.in_object() => self.close(visit),
             (State::After, _) => {
-                return Err((
-                    at,
-                    match (self.depth, self.in_object()) {
-                        (0, _) => Wrong::GoesOn,
-                        (_, true) => Wrong::Expected("a comma or }"),
-                        (_, false) => Wrong::Expected("a comma or ]"),
-                    },
-                ));
+                let what = match (self.depth, self.in_object()) {
+                    (0, _) => Wrong::GoesOn,
+                    (_, true) => Wrong::Expected("a comma or }"),
+                    (_, false) => Wrong::Expected("a comma or ]"),
+                };
+                return Err(self.fail(at, what));
             }
             (State::ValueOrEnd, b']') => self.close(visit),
-            (_, byte) => return self.value(byte, at, visit),
+            (_, byte) => return self.value(byte, chunk, at, visit),
         }
-        Ok(())
+        Ok(at + 1)
     }
 
-    /// The first byte of a value.
-    fn value(&mut self, byte: u8, at: usize, visit: &mut impl Visit) -> Result<(), (usize, Wrong)> {
-        self.state = match byte {
-            b'"' => {
-                self.strings.begin(false);
-                visit.begin_string(false);
-                State::String
-            }
+    /// From the first byte of a value.
+    fn value(&mut self, byte: u8, chunk: &[u8], at: usize, visit: &mut impl Visit) -> Step {
+        match byte {
             b'{' => {
                 self.open(true, at)?;
                 visit.begin_object();
-                State::KeyOrEnd
+                self.state = State::KeyOrEnd;
             }
             b'[' => {
                 self.open(false, at)?;
                 visit.begin_array();
-                State::ValueOrEnd
+                self.state = State::ValueOrEnd;
             }
-            b'-' => self.begin_number(Number::Minus),
-            b'0' => self.begin_number(Number::Zero),
-            b'1'..=b'9' => self.begin_number(Number::Whole),
+            b'-' => return self.begin_number(Number::Minus, chunk, at, visit),
+            b'0' => return self.begin_number(Number::Zero, chunk, at, visit),
+            b'1'..=b'9' => return self.begin_number(Number::Whole, chunk, at, visit),
             b't' => self.begin_word(Literal::True),
             b'f' => self.begin_word(Literal::False),
             b'n' => self.begin_word(Literal::Null),
             _ if self.state == State::ValueOrEnd => {
-                return Err((at, Wrong::Expected("a value or ]")));
+                return Err(self.fail(at, Wrong::Expected("a value or ]")));
             }
-            _ => return Err((at, Wrong::Expected("a value"))),
-        };
-        Ok(())
+            _ => return Err(self.fail(at, Wrong::Expected("a value"))),
+        }
+        Ok(at + 1)
     }
 
-    fn begin_number(&mut self, number: Number) -> State {
-        self.number = number;
-        self.number_bytes = 0;
-        State::Number
-    }
-
-    fn begin_word(&mut self, literal: Literal) -> State {
-        self.word = (literal, 1);
-        State::Word
-    }
-
-    fn string(
+    fn begin_number(
         &mut self,
+        number: Number,
         chunk: &[u8],
         at: usize,
         visit: &mut impl Visit,
-    ) -> Result<usize, (usize, Wrong)> {
-        let (at, ended) = self.strings.read(chunk, at, visit)?;
+    ) -> Step {
+        self.state = State::Number;
+        self.number = number;
+        self.number_bytes = 0;
+        self.number(chunk, at, visit)
+    }
+
+    fn begin_word(&mut self, literal: Literal) {
+        self.state = State::Word;
+        self.word = (literal, 1);
+    }
+
+    /// From the quote before a string: all of it when its end is near, and the mark that follows
+    /// it as a rule.
+    #[inline]
+    fn begin_string(&mut self, chunk: &[u8], at: usize, visit: &mut impl Visit) -> Step {
+        let is_key = matches!(self.state, State::KeyOrEnd | State::Key);
+        visit.at(self.before + at as u64);
+        let rest = &chunk[at + 1..];
+        let Some(length) = near_end(rest).filter(|length| rest[*length] == b'"') else {
+            self.strings.begin(is_key);
+            visit.begin_string(is_key);
+            self.state = State::String;
+            return Ok(at + 1);
+        };
+        let last = at + 1 + length;
+        let told = visit.whole_string(is_key, &rest[..length], self.before + last as u64);
+        if let Err(Duplicate(name)) = told {
+            return Err(self.fail(last, Wrong::Duplicate(name)));
+        }
+        let (state, marks) = match (is_key, rest.get(length + 1)) {
+            (true, Some(b':')) => (State::Value, 1),
+            (true, _) => (State::Colon, 0),
+            (false, Some(b',')) if self.in_object() => (State::Key, 1),
+            (false, _) => (State::After, 0),
+        };
+        self.state = state;
+        Ok(last + 1 + marks)
+    }
+
+    fn string(&mut self, chunk: &[u8], at: usize, visit: &mut impl Visit) -> Step {
+        let (at, ended) = match self.strings.read(chunk, at, visit) {
+            Ok(read) => read,
+            Err((at, what)) => return Err(self.fail(at, what)),
+        };
         if ended {
             let last = at - 1;
             visit.at(self.before + last as u64);
-            visit
-                .end_string()
-                .map_err(|Duplicate(name)| (last, Wrong::Duplicate(name)))?;
+            if let Err(Duplicate(name)) = visit.end_string() {
+                return Err(self.fail(last, Wrong::Duplicate(name)));
+            }
             self.state = if self.strings.is_key() {
                 State::Colon
             } else {
@@ -355,12 +323,7 @@ impl Reader {
         Ok(at)
     }
 
-    fn number(
-        &mut self,
-        chunk: &[u8],
-        from: usize,
-        visit: &mut impl Visit,
-    ) -> Result<usize, (usize, Wrong)> {
+    fn number(&mut self, chunk: &[u8], from: usize, visit: &mut impl Visit) -> Step {
         let mut number = self.number;
         let mut at = from;
         let mut over = false;
@@ -380,11 +343,11 @@ impl Reader {
             at += 1;
         }
         if over && !number.may_end() {
-            return Err((at, Wrong::Expected("a digit")));
+            return Err(self.fail(at, Wrong::Expected("a digit")));
         }
         self.number_bytes += at - from;
         if self.number_bytes > MAX_NUMBER_BYTES {
-            return Err((at, Wrong::NumberLength));
+            return Err(self.fail(at, Wrong::NumberLength));
         }
         visit.number(&chunk[from..at]);
         self.number = number;
@@ -395,28 +358,28 @@ impl Reader {
         Ok(at)
     }
 
-    fn word(
-        &mut self,
-        chunk: &[u8],
-        at: usize,
-        visit: &mut impl Visit,
-    ) -> Result<usize, (usize, Wrong)> {
+    fn word(&mut self, chunk: &[u8], at: usize, visit: &mut impl Visit) -> Step {
         let (literal, seen) = self.word;
-        let text = literal.text().as_bytes();
-        if text.get(usize::from(seen)) != Some(&chunk[at]) {
-            return Err((at, Wrong::Expected("true, false or null")));
+        let rest = &literal.text().as_bytes()[usize::from(seen)..];
+        let come = &chunk[at..chunk.len().min(at + rest.len())];
+        let same = come.iter().zip(rest).take_while(|(a, b)| a == b).count();
+        if same < come.len() {
+            let what = Wrong::Expected("true, false or null");
+            return Err(self.fail(at + same, what));
         }
-        self.word.1 = seen + 1;
-        if usize::from(seen) + 1 == text.len() {
+        if same == rest.len() {
             visit.literal(literal);
             self.state = State::After;
+        } else {
+            self.word.1 += same as u8;
         }
-        Ok(at + 1)
+        Ok(at + same)
     }
 
-    fn open(&mut self, is_object: bool, at: usize) -> Result<(), (usize, Wrong)> {
+    #[inline]
+    fn open(&mut self, is_object: bool, at: usize) -> Result<(), Failed> {
         if self.depth == MAX_DEPTH {
-            return Err((at, Wrong::Depth));
+            return Err(self.fail(at, Wrong::Depth));
         }
         self.depth += 1;
         self.objects = self.objects << 1 | u128::from(is_object);
@@ -434,7 +397,15 @@ impl Reader {
         self.state = State::After;
     }
 
+    #[inline]
+    fn takes_string(&self) -> bool {
+        use State::{Key, KeyOrEnd, Value, ValueOrEnd};
+        matches!(self.state, Value | ValueOrEnd | KeyOrEnd | Key)
+    }
+
+    /// Where nothing is open, no bit is set.
+    #[inline]
     fn in_object(&self) -> bool {
-        self.depth > 0 && self.objects & 1 == 1
+        self.objects & 1 == 1
     }
 }

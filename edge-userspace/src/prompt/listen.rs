@@ -55,6 +55,12 @@ impl<A: Visit, B: Visit> Visit for Both<'_, A, B> {
     }
 
     #[inline]
+    fn whole_string(&mut self, is_key: bool, text: &[u8], last: u64) -> Result<(), Duplicate> {
+        self.0.whole_string(is_key, text, last)?;
+        self.1.whole_string(is_key, text, last)
+    }
+
+    #[inline]
     fn begin_number(&mut self) {
         self.0.begin_number();
         self.1.begin_number();

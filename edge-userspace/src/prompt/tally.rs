@@ -26,13 +26,6 @@ pub(super) enum Method {
     },
 }
 
-impl Method {
-    /// Whether each text's tokens are its own, whatever is around it.
-    pub(super) fn is_exact(&self) -> bool {
-        matches!(self, Self::Exact(_))
-    }
-}
-
 /// The texts of one request.
 pub(super) struct Tally {
     method: Method,

@@ -73,6 +73,18 @@ impl Cell {
         Self([head(kind, 0), word, 0, 0])
     }
 
+    /// Of a whole text, as [`Text`] makes it of its pieces.
+    pub(super) fn text(text: &[u8], key: &Key) -> Self {
+        let mut short = [0; SHORT_BYTES];
+        match short.get_mut(..text.len()) {
+            Some(start) => {
+                start.copy_from_slice(text);
+                Self::of_short(Kind::Short, text.len(), &short)
+            }
+            None => Self::hashed(Kind::Text, text.len() as u64, digest(key, text)),
+        }
+    }
+
     /// Of a number's or another text's bytes, under a kind of its own.
     pub(super) fn of(kind: Kind, bytes: &[u8], key: &Key) -> Self {
         let mut short = [0; SHORT_BYTES];
@@ -96,23 +108,33 @@ impl Cell {
 
     /// Of what an object or array holds.
     pub(super) fn container(kind: Kind, count: u64, cells: &[[u64; 4]], key: &Key) -> Self {
-        // What most messages are needs no hash: one text, in a block, in a list.
         match (kind, cells) {
             (Kind::Object, [kind, is_text, name, text])
                 if [*kind, *is_text, *name] == TEXT_BLOCK =>
             {
-                if let Some(block) = Self(*text).wrap(BLOCK) {
-                    return block;
-                }
+                Self::text_block(Self(*text), key)
             }
-            (Kind::Array, [one]) if count == 1 => {
-                if let Some(list) = Self(*one).wrap(LIST) {
-                    return list;
-                }
-            }
-            _ => {}
+            (Kind::Array, [one]) if count == 1 => Self::list_of(Self(*one), key),
+            _ => Self::hashed(kind, count, digest(key, bytemuck::cast_slice(cells))),
         }
-        Self::hashed(kind, count, digest(key, bytemuck::cast_slice(cells)))
+    }
+
+    /// A block of text, as `{"type": "text", "text": …}` is one. What most messages are needs no
+    /// hash: one text, in a block, in a list.
+    pub(super) fn text_block(text: Self, key: &Key) -> Self {
+        text.wrap(BLOCK).unwrap_or_else(|| {
+            let [kind, is_text, name] = TEXT_BLOCK;
+            let cells = [kind, is_text, name, text.0];
+            Self::hashed(Kind::Object, 2, digest(key, bytemuck::cast_slice(&cells)))
+        })
+    }
+
+    /// A list of one value.
+    pub(super) fn list_of(one: Self, key: &Key) -> Self {
+        one.wrap(LIST).unwrap_or_else(|| {
+            let digest = digest(key, bytemuck::cast_slice(&one.0));
+            Self::hashed(Kind::Array, 1, digest)
+        })
     }
 
     /// A text as the text of a block, or a block as the only one of a list.
@@ -146,7 +168,7 @@ impl Cell {
 }
 
 /// What a block of text holds before its text.
-pub(super) const TEXT_BLOCK: [[u64; 4]; 3] = {
+const TEXT_BLOCK: [[u64; 4]; 3] = {
     let text = Cell::short("text").0;
     [Cell::short("type").0, text, text]
 };
@@ -204,5 +226,26 @@ impl Text {
             None => Cell::of_short(Kind::Short, self.length as usize, &self.short),
         };
         (cell, self.is_key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_cell_whole_and_in_pieces() {
+        let key = Key([1, 2, 3, 4]);
+        let all: Vec<u8> = (0..100).collect();
+        for length in 0..=all.len() {
+            let (text, _) = all.split_at(length);
+            let whole = Cell::text(text, &key);
+            for size in [1, 7, 24, 25, 64] {
+                let mut pieces = Text::default();
+                pieces.begin(false);
+                (text.chunks(size)).for_each(|piece| pieces.push(piece, &key));
+                assert_eq!(pieces.end(), (whole, false), "{length} by {size}");
+            }
+        }
     }
 }

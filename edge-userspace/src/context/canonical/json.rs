@@ -111,6 +111,16 @@ impl Visit for Json {
         Ok(())
     }
 
+    fn whole_string(&mut self, is_key: bool, text: &[u8], _last: u64) -> Result<(), Duplicate> {
+        let cell = Cell::text(text, self.tree.key());
+        if is_key {
+            self.tree.set_key(cell);
+        } else {
+            self.value(cell);
+        }
+        Ok(())
+    }
+
     fn begin_number(&mut self) {
         self.number.clear();
     }

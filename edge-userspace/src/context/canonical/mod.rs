@@ -109,7 +109,7 @@ impl Canonical {
     /// Nothing of the request stays.
     pub(crate) fn erase(&mut self) {
         self.tree.clear();
-        self.strings = Strings::default();
+        self.strings.erase();
         self.number.clear();
         (self.skipped, self.in_mark, self.is_long) = (0, false, false);
         self.messages.clear();

@@ -99,6 +99,7 @@ pub(super) fn head(shape: Shape, key: Cell) -> Head {
 }
 
 /// What a message of Chat Completions holds that its next request may leave away.
+#[inline]
 pub(super) fn is_answers_only(shape: Shape, place: Place, key: Cell) -> bool {
     shape == Shape::Chat && place == Place::Message && ANSWERS_ONLY.contains(&key)
 }

@@ -1,7 +1,7 @@
 //! Texts of a request, and what each of them is.
 
 use super::billing::Lines;
-use super::cell::{Cell, Kind, TEXT_BLOCK, Text};
+use super::cell::{Cell, Kind, Text};
 use super::json::Inner;
 use super::place::{self, Head, Place, Whose, key};
 use super::tree::Value;
@@ -90,6 +90,16 @@ impl Opening {
 }
 
 impl Strings {
+    /// Nothing of a text stays.
+    pub(super) fn erase(&mut self) {
+        self.text.begin(false);
+        (self.used, self.heard) = (Use::Nothing, Heard::Nobody);
+        self.billing = None;
+        (self.has_billing, self.is_emptied) = (false, false);
+        self.is_arguments = false;
+        self.arguments = None;
+    }
+
     /// What a text that may be JSON has taken, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.arguments.as_ref().map_or(0, |it| it.memory_bytes())
@@ -98,6 +108,46 @@ impl Strings {
 
 impl Canonical {
     pub(super) fn begin_text(&mut self, is_key: bool) {
+        self.begin_use(is_key);
+        if self.strings.used != Use::Nothing {
+            self.strings.text.begin(is_key);
+        }
+    }
+
+    pub(super) fn push_text(&mut self, piece: &[u8]) {
+        if self.strings.used != Use::Nothing {
+            self.strings.text.push(piece, self.tree.key());
+            self.hear(piece);
+        }
+    }
+
+    pub(super) fn end_text(&mut self) {
+        if self.strings.used != Use::Nothing {
+            let (cell, is_key) = self.strings.text.end();
+            self.end_use(cell, is_key);
+        }
+    }
+
+    /// One that is told at once.
+    pub(super) fn whole_text(&mut self, is_key: bool, text: &[u8]) {
+        if is_key && !self.in_mark {
+            if self.skipped == 0 {
+                self.tree.set_key(Cell::text(text, self.tree.key()));
+            }
+            return;
+        }
+        self.begin_use(is_key);
+        if self.strings.used == Use::Nothing {
+            return;
+        }
+        let cell = Cell::text(text, self.tree.key());
+        if !is_key {
+            self.hear(text);
+        }
+        self.end_use(cell, is_key);
+    }
+
+    fn begin_use(&mut self, is_key: bool) {
         self.strings.used = match is_key {
             _ if self.in_mark => Use::Mark,
             _ if self.skipped > 0 => Use::Nothing,
@@ -105,11 +155,7 @@ impl Canonical {
             false => self.used(),
         };
         self.strings.heard = Heard::Nobody;
-        if self.strings.used == Use::Nothing {
-            return;
-        }
-        self.strings.text.begin(is_key);
-        if is_key || self.in_mark {
+        if is_key || self.in_mark || self.strings.used == Use::Nothing {
             return;
         }
         self.strings.heard = self.heard();
@@ -126,14 +172,11 @@ impl Canonical {
         }
     }
 
-    pub(super) fn push_text(&mut self, piece: &[u8]) {
+    /// Who hears a text besides the one who makes a cell of it.
+    fn hear(&mut self, piece: &[u8]) {
         let strings = &mut self.strings;
-        if strings.used == Use::Nothing {
-            return;
-        }
-        let key = self.tree.key();
-        strings.text.push(piece, key);
         if let Some((lines, stays)) = &mut strings.billing {
+            let key = self.tree.key();
             strings.has_billing |= lines.push(piece, |line| stays.push(line, key));
         }
         if strings.is_arguments
@@ -154,11 +197,7 @@ impl Canonical {
         }
     }
 
-    pub(super) fn end_text(&mut self) {
-        if self.strings.used == Use::Nothing {
-            return;
-        }
-        let (cell, is_key) = self.strings.text.end();
+    fn end_use(&mut self, cell: Cell, is_key: bool) {
         if self.in_mark {
             const HOUR: Cell = Cell::short("1h");
             self.is_long |= cell == HOUR;
@@ -194,18 +233,13 @@ impl Canonical {
         self.add(value);
     }
 
-    /// A block of text, as `{"type": "text", "text": …}` is one.
     fn text_block(&self, text: Value) -> Value {
-        let [kind, is_text, name] = TEXT_BLOCK;
-        text.map(|cell| {
-            let cells = [kind, is_text, name, cell.0];
-            Cell::container(Kind::Object, 2, &cells, self.tree.key())
-        })
+        text.map(|cell| Cell::text_block(cell, self.tree.key()))
     }
 
     /// A list of one block, or of none.
     fn list(&self, block: Value) -> Value {
-        let one = block.map(|cell| Cell::container(Kind::Array, 1, &[cell.0], self.tree.key()));
+        let one = block.map(|cell| Cell::list_of(cell, self.tree.key()));
         let none = || Cell::container(Kind::Array, 0, &[], self.tree.key());
         Value {
             canonical: one.canonical.or_else(|| Some(none())),

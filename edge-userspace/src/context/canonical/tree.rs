@@ -49,6 +49,7 @@ impl Value {
         exact: None,
     };
 
+    #[inline]
     pub(super) const fn both(cell: Cell) -> Self {
         Self {
             canonical: Some(cell),
@@ -127,14 +128,17 @@ impl<P: Copy> Tree<P> {
         self.fault = None;
     }
 
+    #[inline]
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
 
+    #[inline]
     pub(super) fn depth(&self) -> usize {
         self.levels.len()
     }
 
+    #[inline]
     pub(super) fn level(&self) -> Option<&Level<P>> {
         self.levels.last()
     }
@@ -149,6 +153,7 @@ impl<P: Copy> Tree<P> {
         self.levels.get(level).map_or(0, |level| level.values)
     }
 
+    #[inline]
     pub(super) fn open(&mut self, place: P, is_object: bool) {
         let open = |side: &Side| Open {
             from: side.0.len(),
@@ -165,34 +170,36 @@ impl<P: Copy> Tree<P> {
     }
 
     /// The key whose value comes.
+    #[inline]
     pub(super) fn set_key(&mut self, key: Cell) {
         if let Some(level) = self.levels.last_mut() {
             level.key = key;
         }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, value: Value) {
         let Some(level) = self.levels.last_mut() else {
             return;
         };
         level.values += 1;
         let key = level.is_object.then_some(level.key);
-        let sides = [
-            (&mut self.canonical, &mut level.canonical, value.canonical),
-            (&mut self.exact, &mut level.exact, value.exact),
+        let Value { canonical, exact } = value;
+        let has_room = [
+            self.canonical
+                .add(&mut level.canonical, key, canonical, &self.key),
+            self.exact.add(&mut level.exact, key, exact, &self.key),
         ];
-        for (side, open, cell) in sides {
-            let Some(cell) = cell else { continue };
-            let is_full = side.0.len() + 2 > MAX_CELLS || open.count as usize >= MAX_KEYS;
-            if is_full && (level.is_object || side.0.len() + 2 > MAX_CELLS) {
-                self.fault.get_or_insert(Fault::TooManyKeys);
-                continue;
-            }
-            open.count += 1;
-            match key {
-                Some(key) => side.0.extend_from_slice(&[key.0, cell.0]),
-                None => side.element(open, cell, &self.key),
-            }
+        if has_room != [true; 2] {
+            self.fault.get_or_insert(Fault::TooManyKeys);
+        }
+    }
+
+    /// The innermost level ends, of which nothing is asked.
+    pub(super) fn leave(&mut self) {
+        if let Some(level) = self.levels.pop() {
+            self.exact.0.truncate(level.exact.from);
+            self.canonical.0.truncate(level.canonical.from);
         }
     }
 
@@ -252,6 +259,33 @@ fn sort(cells: &mut [[u64; 4]]) -> bool {
 }
 
 impl Side {
+    /// One more value of the innermost level, under its key in an object; whether there is room.
+    #[inline]
+    fn add(
+        &mut self,
+        open: &mut Open,
+        key: Option<Cell>,
+        cell: Option<Cell>,
+        secret: &Key,
+    ) -> bool {
+        let Some(cell) = cell else {
+            return true;
+        };
+        let has_room = self.0.len() + 2 <= MAX_CELLS;
+        if !has_room || (key.is_some() && open.count as usize >= MAX_KEYS) {
+            return false;
+        }
+        open.count += 1;
+        match key {
+            Some(key) => {
+                self.0.push(key.0);
+                self.0.push(cell.0);
+            }
+            None => self.element(open, cell, secret),
+        }
+        true
+    }
+
     fn element(&mut self, open: &Open, cell: Cell, key: &Key) {
         if self.0.len() - open.from >= FOLD {
             let folded = Cell::container(Kind::Folded, 0, &self.0[open.from..], key);

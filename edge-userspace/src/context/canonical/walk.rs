@@ -7,10 +7,12 @@ use super::{Canonical, Digests, Fault, LeftOut, MAX_MESSAGES, Message, Note, Whe
 use crate::prompt::json::{Duplicate, Literal, Visit};
 
 impl Canonical {
+    #[inline]
     pub(super) fn place(&self) -> Option<Place> {
         self.tree.level().map(|level| level.place)
     }
 
+    #[inline]
     pub(super) fn key(&self) -> Cell {
         self.tree.level().map_or(Cell::NONE, |level| level.key)
     }
@@ -61,6 +63,8 @@ impl Canonical {
             return;
         }
         let told_by = match self.place() {
+            // Each of them has been told by itself.
+            Some(Place::Messages) => return self.tree.leave(),
             Some(Place::Message) => self.tree.value_of(key::ROLE),
             Some(Place::Block(_)) => self.tree.value_of(key::TYPE),
             _ => None,
@@ -119,6 +123,12 @@ impl Canonical {
             _ => {}
         }
         self.tree.add(value);
+    }
+
+    /// Whether what comes is a field of the request that neither names nor counts anything.
+    fn is_beside(&self) -> bool {
+        let head = || place::head(self.shape, self.key());
+        self.place() == Some(Place::Root) && matches!(head(), Head::Messages | Head::Nothing)
     }
 
     fn begin_message(&mut self) {
@@ -231,6 +241,11 @@ impl Visit for Canonical {
         Ok(())
     }
 
+    fn whole_string(&mut self, is_key: bool, text: &[u8], _last: u64) -> Result<(), Duplicate> {
+        self.whole_text(is_key, text);
+        Ok(())
+    }
+
     fn begin_number(&mut self) {
         self.number.clear();
     }
@@ -242,7 +257,7 @@ impl Visit for Canonical {
     }
 
     fn end_number(&mut self) {
-        if self.skipped > 0 || self.place().is_none() {
+        if self.skipped > 0 || self.place().is_none() || self.is_beside() {
             return;
         }
         let key = self.tree.key();

@@ -16,6 +16,7 @@ pub(super) enum Number {
 
 impl Number {
     /// After one byte more; `None` when the number cannot go on with it.
+    #[inline]
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,
@@ -29,6 +30,7 @@ impl Number {
         })
     }
 
+    #[inline]
     pub(super) fn may_end(self) -> bool {
         matches!(
             self,

@@ -10,8 +10,9 @@ const GATHER_BYTES: usize = 4096;
 const LONG_BYTES: usize = 512;
 /// Plain pieces of up to so many words are looked at word by word.
 const SHORT_WORDS: usize = 8;
-/// A plain piece that ends within so many words is found to end by looking at them.
-const NEAR_WORDS: usize = 4;
+/// A string, or the rest of one, that ends within so many bytes is found to end by looking at
+/// them word by word.
+const NEAR_BYTES: usize = 64;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Follows one string at a time.
@@ -40,12 +41,14 @@ enum Stage {
 }
 
 impl Strings {
+    #[inline]
     pub(super) fn begin(&mut self, is_key: bool) {
         self.is_key = is_key;
         self.bytes = 0;
         self.stage = Stage::Plain;
     }
 
+    #[inline]
     pub(super) fn is_key(&self) -> bool {
         self.is_key
     }
@@ -67,16 +70,18 @@ impl Strings {
             match self.stage {
                 Stage::Plain => {
                     let rest = &chunk[at..];
-                    if let Some(length) = near_end(rest)
+                    // Of one that began in this chunk it has been seen.
+                    if at == 0
                         && self.gathered.is_empty()
+                        && let Some(length) = near_end(rest)
                         && rest[length] == b'"'
                     {
                         self.bytes += length;
                         if length > 0 {
                             visit.string(&rest[..length]);
                         }
-                        self.check_length(at + length)?;
-                        return Ok((at + length + 1, true));
+                        self.check_length(length)?;
+                        return Ok((length + 1, true));
                     }
                     let stop = memchr2(b'"', b'\\', rest);
                     let plain = &rest[..stop.unwrap_or(rest.len())];
@@ -281,6 +286,7 @@ impl Strings {
         }
     }
 
+    #[inline]
     fn check_length(&self, at: usize) -> Result<(), (usize, Wrong)> {
         if self.is_key && self.bytes > MAX_KEY_BYTES {
             return Err((at, Wrong::KeyLength));
@@ -335,19 +341,20 @@ fn plain_bytes(word: u64) -> usize {
     ((quote | backslash | below(word, 0x20)).trailing_zeros() / 8) as usize
 }
 
-/// Where the first quote, backslash or control character is, when it is one of the next few.
+/// Where the first quote, backslash or control character is, when it is near.
 #[inline]
-fn near_end(rest: &[u8]) -> Option<usize> {
-    let (words, _) = rest.as_chunks::<8>();
+pub(super) fn near_end(rest: &[u8]) -> Option<usize> {
+    let (words, tail) = rest[..rest.len().min(NEAR_BYTES)].as_chunks::<8>();
     let mut length = 0;
-    for word in words.iter().take(NEAR_WORDS) {
+    for word in words {
         let plain = plain_bytes(u64::from_le_bytes(*word));
         length += plain;
         if plain < 8 {
             return Some(length);
         }
     }
-    None
+    let end = (tail.iter()).position(|byte| matches!(*byte, b'"' | b'\\' | ..0x20))?;
+    Some(length + end)
 }
 
 /// Without an early exit the compiler makes vector instructions of it.

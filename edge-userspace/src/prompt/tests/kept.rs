@@ -7,7 +7,7 @@ use decode::Encoding;
 use proptest::prelude::*;
 use std::io::Write as _;
 
-const OWNER: Owner = Owner {
+pub(super) const OWNER: Owner = Owner {
     tenant: Tenant(7),
     context: ContextId::NONE,
 };
@@ -88,7 +88,7 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 /// A body's text, its keys in any order.
-fn body() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn body() -> impl Strategy<Value = Vec<u8>> {
     let model = prop::sample::select(vec!["gpt-4o", "gpt-4", "claude-x", "llama", ""]);
     let messages = prop::collection::vec(message(), 0..6);
     let parts = (model, messages, text(), 0_u8..32).prop_map(|(model, messages, text, has)| {

@@ -1,6 +1,8 @@
 //! Requests of any form, in any pieces, and what one turn reads of them.
 
+use super::kept::{OWNER, body};
 use super::*;
+use crate::context::Secret;
 use proptest::prelude::*;
 
 #[test]
@@ -156,6 +158,32 @@ proptest! {
         let pieces: Vec<_> = text.as_bytes().chunks(size).collect();
         let again = read(shape, Limits::default(), &pieces).map(|counted| counted.count);
         prop_assert_eq!(again, whole);
+    }
+
+    /// Nor does a prefix get another name, or the request another fingerprint.
+    #[test]
+    fn pieces_change_no_name(request in body(), size in 1..80_usize, chat in any::<bool>()) {
+        let secret = Secret::demonstration();
+        let models = Arc::new(Models::default());
+        let names = |size: usize| {
+            let calibration = Arc::new(Calibration::new(8, None));
+            let shape = if chat { CHAT } else { MESSAGES };
+            let models = Arc::clone(&models);
+            let reading = Reading::new(shape, models, Rc::default(), calibration, Limits::default());
+            let mut reading = reading.chained(&secret).with_wire_form();
+            for piece in request.chunks(size) {
+                let mut is_read = reading.push(Bytes::copy_from_slice(piece)).unwrap();
+                while !is_read {
+                    is_read = reading.go_on().unwrap();
+                }
+            }
+            reading.finish().unwrap();
+            let fingerprint = reading.wire_form().map(|form| form.fingerprint);
+            (reading.chain(&secret, OWNER), fingerprint)
+        };
+        let whole = names(usize::MAX);
+        prop_assert!(whole.0.is_some());
+        prop_assert_eq!(names(size), whole);
     }
 
     /// Where the keys stand changes nothing either.

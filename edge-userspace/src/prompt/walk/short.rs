@@ -18,8 +18,16 @@ impl<const N: usize> Default for Short<N> {
 }
 
 impl<const N: usize> Short<N> {
+    #[inline]
     pub(super) fn clear(&mut self) {
         self.length = 0;
+    }
+
+    /// Another text, whole.
+    #[inline]
+    pub(super) fn set(&mut self, text: &[u8]) {
+        self.clear();
+        self.push(text);
     }
 
     /// Nothing of it stays in memory.
@@ -28,6 +36,7 @@ impl<const N: usize> Short<N> {
         *self = Self::default();
     }
 
+    #[inline]
     pub(super) fn push(&mut self, piece: &[u8]) {
         let from = self.length.min(N);
         let taken = piece.len().min(N - from);
@@ -36,6 +45,7 @@ impl<const N: usize> Short<N> {
     }
 
     /// The text; empty when it is too long.
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }

@@ -127,11 +127,10 @@ impl Walk {
         let model = self.model_bytes.bytes().to_vec();
         let rule = self.rules.models.number_of(&model);
         let nothing_yet = !self.tally.is_touched() && self.seen.pictures == [0; 3];
-        if self.tally.is_bound() && nothing_yet {
+        let waits = self.waits && self.rules.is_exact(rule);
+        if self.tally.is_bound() && nothing_yet && !waits {
             let method = self.rules.method(rule, &model);
-            if !(self.waits && method.is_exact()) {
-                self.tally.begin_again(method);
-            }
+            self.tally.begin_again(method);
         }
         (self.model, self.rule) = (Some(model), Some(rule));
     }

@@ -3,6 +3,7 @@
 use super::asked::Number;
 use super::{OWNED, Reading, Walk};
 use crate::prompt::json::{Duplicate, Literal, Visit};
+use crate::prompt::place::Use;
 
 impl Visit for Walk {
     #[inline]
@@ -58,26 +59,41 @@ impl Visit for Walk {
 
     fn end_string(&mut self) -> Result<(), Duplicate> {
         match self.reading {
-            Reading::Key if self.places.len() == 1 => {
-                let key = self.key.bytes();
-                let owned = OWNED.iter().position(|name| name.as_bytes() == key);
-                if let Some(at) = owned {
-                    let bit = 1 << at;
-                    if self.owned_seen & bit != 0 {
-                        return Err(Duplicate(OWNED[at]));
-                    }
-                    self.owned_seen |= bit;
-                }
-            }
-            Reading::Key => {}
-            Reading::String(used) => return self.end_use(used),
+            Reading::Key => self.end_key(),
+            Reading::String(used) => self.end_use(used),
             Reading::Json => {
                 let is_key = self.commas & 1 == 0;
                 self.json_mark(if is_key { b"\":" } else { b"\"" });
                 self.json_string();
+                Ok(())
             }
         }
-        Ok(())
+    }
+
+    fn whole_string(&mut self, is_key: bool, text: &[u8], last: u64) -> Result<(), Duplicate> {
+        if self.in_json() {
+            self.begin_string(is_key);
+            if !text.is_empty() {
+                self.string(text);
+            }
+            self.at = last;
+            return self.end_string();
+        }
+        if is_key {
+            self.key.set(text);
+            return self.end_key();
+        }
+        let used = self.meaning().string;
+        if used == Use::Nothing {
+            return Ok(());
+        }
+        self.text_at = self.at;
+        self.begin_use(used);
+        if !text.is_empty() {
+            self.push_use(used, text);
+        }
+        self.at = last;
+        self.end_use(used)
     }
 
     fn begin_number(&mut self) {
@@ -108,5 +124,24 @@ impl Visit for Walk {
         } else if self.places.len() == 1 && self.key.bytes() == b"stream" {
             self.asked.is_stream = literal == Literal::True;
         }
+    }
+}
+
+impl Walk {
+    /// A key outside of JSON that the model reads has come to its end.
+    fn end_key(&mut self) -> Result<(), Duplicate> {
+        if self.places.len() != 1 {
+            return Ok(());
+        }
+        let key = self.key.bytes();
+        let Some(at) = OWNED.iter().position(|name| name.as_bytes() == key) else {
+            return Ok(());
+        };
+        let bit = 1 << at;
+        if self.owned_seen & bit != 0 {
+            return Err(Duplicate(OWNED[at]));
+        }
+        self.owned_seen |= bit;
+        Ok(())
     }
 }

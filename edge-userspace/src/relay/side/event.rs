@@ -181,6 +181,19 @@ impl<H: Hear> Visit for Reading<'_, H> {
         Ok(())
     }
 
+    fn whole_string(&mut self, is_key: bool, text: &[u8], _last: u64) -> Result<(), Duplicate> {
+        // Of a tool's input the keys are heard too.
+        if is_key && self.event.path.place() != Place::Input {
+            self.event.path.set_key(text);
+            return Ok(());
+        }
+        self.begin_string(is_key);
+        if !text.is_empty() {
+            self.string(text);
+        }
+        self.end_string()
+    }
+
     fn begin_number(&mut self) {
         let event = &mut *self.event;
         let (place, key) = (event.path.place(), event.path.key());

@@ -133,6 +133,13 @@ impl Path {
         self.key_length = 0;
     }
 
+    /// A key, whole.
+    pub(super) fn set_key(&mut self, key: &[u8]) {
+        self.begin_key();
+        self.push_key(key);
+    }
+
+    #[inline]
     pub(super) fn push_key(&mut self, piece: &[u8]) {
         let from = self.key_length.min(NAME_BYTES);
         let taken = piece.len().min(NAME_BYTES - from);
