@@ -35,8 +35,8 @@ pub struct Chain {
     /// How many messages at the front are a system prompt and are followed by others.
     system_messages: u32,
     boundaries: Box<[Boundary]>,
-    /// Which messages are the model's, one bit each.
-    assistants: Box<[u64]>,
+    /// Which messages are the model's, one bit each up to the last of them.
+    assistants: Vec<u64>,
     is_whole: bool,
     is_long: bool,
     opening: Box<[u8]>,
@@ -73,7 +73,7 @@ impl Chain {
         };
         let messages = read.messages();
         let mut boundaries = Vec::with_capacity(messages.len());
-        let mut assistants = vec![0; messages.len().div_ceil(64)];
+        let mut assistants = Vec::new();
         for (message, at) in messages.iter().zip(0_u32..) {
             if message.fault.is_some() {
                 break;
@@ -87,7 +87,11 @@ impl Chain {
                 exact,
                 messages: at + 1,
             });
-            assistants[at as usize / 64] |= u64::from(message.is_assistant) << (at % 64);
+            if message.is_assistant {
+                let word = at as usize / 64;
+                assistants.resize(word + 1, 0);
+                assistants[word] |= 1_u64 << (at % 64);
+            }
         }
         let system_messages = messages.iter().take_while(|message| message.is_system);
         let system_messages = system_messages.count().min(boundaries.len());
@@ -102,7 +106,7 @@ impl Chain {
             },
             is_whole: boundaries.len() as u64 == read.message_count(),
             boundaries: boundaries.into(),
-            assistants: assistants.into(),
+            assistants,
             is_long: read.is_long(),
             opening: read.user_opening().into(),
         })

@@ -90,11 +90,12 @@ impl Candidate {
         }
         self.seen += 1;
         let so_far = self.agreed.iter_mut().zip(&mut self.common[0]);
-        for ((agreed, shortest), cut) in so_far.zip(CUTS) {
-            if common >= usize::from(cut) {
-                *agreed += 1;
-                *shortest = (*shortest).min(common as u8);
+        for ((agreed, shortest), cut) in so_far.zip(&CUTS) {
+            if common < usize::from(*cut) {
+                break;
             }
+            *agreed += 1;
+            *shortest = (*shortest).min(common as u8);
         }
         // Another one may do better than one that is right less than every other time.
         if common < usize::from(CUTS[0]) && self.agreed[0] * 2 < self.seen {

@@ -1,7 +1,6 @@
 //! The shape of a user's message: how it begins.
 
 use crate::tokens::Pattern;
-use std::sync::LazyLock;
 
 /// So much of a message is looked at, bytes.
 pub const LOOKED_AT_BYTES: usize = 256;
@@ -16,7 +15,7 @@ const PIECES: [usize; LEVELS] = [15, 4, 0];
 /// Pieces are those that o200k_base's pattern splits a text into before it merges: nearly
 /// always one token each, and the same for every model.
 pub(super) fn levels(message: &[u8]) -> [(u8, &[u8]); LEVELS] {
-    static PATTERN: LazyLock<Pattern> = LazyLock::new(|| Pattern::O200k);
+    const PATTERN: Pattern = Pattern::O200k;
     let looked_at = &message[..message.len().min(LOOKED_AT_BYTES)];
     let (mut end, mut pieces) = (0, 0);
     let mut level = LEVELS;

@@ -30,11 +30,11 @@ pub(super) fn o200k(bytes: &[u8], start: usize) -> Option<usize> {
     let (bits, length) = class::at(bytes, start);
     let after_prefix =
         (bits & (LETTER | NUMBER) == 0 && !is_newline(bytes[start])).then_some(start + length);
-    let starts = [after_prefix, Some(start)];
-    let word = |of: fn(&[u8], usize) -> Option<usize>| {
-        starts.into_iter().flatten().find_map(|at| of(bytes, at))
-    };
-    if let Some(end) = word(lower_word).or_else(|| word(upper_word)) {
+    let lower = after_prefix.and_then(|at| lower_word(bytes, at));
+    let word = (lower.or_else(|| lower_word(bytes, start)))
+        .or_else(|| after_prefix.and_then(|at| upper_word(bytes, at)))
+        .or_else(|| upper_word(bytes, start));
+    if let Some(end) = word {
         return Some(contraction(bytes, end, Case::Any).unwrap_or(end));
     }
     if bits & NUMBER != 0 {
@@ -93,7 +93,10 @@ enum Case {
 
 /// `'(?:[sdmt]|ll|ve|re)`. Without regard to case, U+017F is an `s`; U+212A would be a `k`.
 fn contraction(bytes: &[u8], at: usize, case: Case) -> Option<usize> {
-    let rest = bytes.get(at..)?.strip_prefix(b"'")?;
+    if bytes.get(at) != Some(&b'\'') {
+        return None;
+    }
+    let rest = &bytes[at + 1..];
     let fold = |byte: &u8| match case {
         Case::Any => byte.to_ascii_lowercase(),
         Case::Lower => *byte,
