@@ -13,12 +13,11 @@ mod sending;
 use crate::calm::Calm;
 use crate::code::{Code, Violation};
 use crate::frame;
-use crate::head::Before;
+use crate::head::{Before, RequestHead};
 use crate::hpack::{Decoder, Encoder};
 use crate::output::Output;
 use crate::settings::{self, DEFAULT_WINDOW_BYTES};
 use crate::streams::{Stream, Streams};
-use http::Request;
 use receiving::Input;
 use std::collections::VecDeque;
 
@@ -66,8 +65,8 @@ pub enum Event<'a> {
     Request {
         /// Its stream.
         stream: Stream,
-        /// Its head. Boxed: no other event is as large.
-        request: Box<Request<()>>,
+        /// Its head.
+        head: RequestHead,
         /// What its body's length is, as it says; DATA that is shorter or longer ends the
         /// stream.
         length: Option<u64>,

@@ -1,18 +1,31 @@
 //! A request's head from its decoded fields (RFC 9113 sections 8.2 and 8.3), or why it is
 //! none.
 
+use crate::fields::Fields;
 use crate::hpack::{Field, Name, Value};
 use bytes::Bytes;
+use http::Method;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use http::{Method, Request, Version};
 
 /// Fields that are of HTTP/1.1's connections alone (section 8.2.2), besides those that `http`
 /// has constants for.
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
+
+/// A request without its body.
+#[derive(Clone, Debug)]
+pub struct RequestHead {
+    /// What it is to do.
+    pub method: Method,
+    /// To what: with scheme and authority where the request names one, `*` or the path alone where
+    /// not, the authority alone of a CONNECT.
+    pub uri: Uri,
+    /// All other fields.
+    pub fields: Fields,
+}
 
 /// What requests of one connection mostly have in common: it is not parsed again.
 #[derive(Debug, Default)]
@@ -40,7 +53,7 @@ pub(crate) struct Gathering<'a> {
     scheme: Option<Scheme>,
     authority: Option<Authority>,
     path: Option<PathAndQuery>,
-    fields: HeaderMap,
+    fields: Fields,
     length: Option<u64>,
     /// Behind a field that is no pseudo-header there is none any more.
     has_fields: bool,
@@ -52,7 +65,7 @@ pub(crate) struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     /// Of at most so many bytes, 32 more for each field among them.
     pub(crate) fn new(before: &'a mut Before, most_bytes: usize) -> Self {
-        let fields = HeaderMap::with_capacity(before.fields);
+        let fields = Fields::with_capacity(before.fields);
         Self {
             before,
             method: None,
@@ -141,13 +154,12 @@ impl<'a> Gathering<'a> {
         } else if is_of_http1(&name) || (name == TE && value != "trailers") {
             return None;
         }
-        // There is no room for more fields than a map may have.
-        self.fields.try_append(name, value).ok()?;
+        self.fields.append(name, value);
         Some(())
     }
 
     /// The request, and the length that it says its body has.
-    pub(crate) fn finish(self) -> Result<(Request<()>, Option<u64>), Wrong> {
+    pub(crate) fn finish(self) -> Result<(RequestHead, Option<u64>), Wrong> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
@@ -165,12 +177,12 @@ impl<'a> Gathering<'a> {
             target(scheme, self.authority, path).ok_or(Wrong::Malformed)?
         };
         self.before.fields = self.fields.len();
-        let mut request = Request::new(());
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = self.fields;
-        Ok((request, self.length))
+        let head = RequestHead {
+            method,
+            uri,
+            fields: self.fields,
+        };
+        Ok((head, self.length))
     }
 }
 
@@ -231,7 +243,7 @@ mod tests {
     use super::*;
 
     /// `Name: value` fields, pseudo-headers by their names.
-    fn gather(list: &[(&str, &str)]) -> Result<(Request<()>, Option<u64>), Wrong> {
+    fn gather(list: &[(&str, &str)]) -> Result<(RequestHead, Option<u64>), Wrong> {
         let mut before = Before::default();
         let mut last = None;
         // The second time what is known from before is used.
@@ -288,15 +300,17 @@ mod tests {
             ("x", "2"),
             ("te", "trailers"),
         ]);
-        let (request, length) = gather(&list).unwrap();
-        assert_eq!(request.uri(), "https://edge.test:443/v1/messages?x=1");
-        assert_eq!((request.method(), length), (&Method::POST, Some(7)));
-        let fields: Vec<_> = request.headers().get_all("x").iter().collect();
-        assert_eq!(fields, ["1", "2"]);
-        let (request, length) = gather(&[GOOD[0], GOOD[1], (":path", "*")]).unwrap();
-        assert_eq!((request.uri().path(), length), ("*", None));
+        let (head, length) = gather(&list).unwrap();
+        assert_eq!(head.uri, "https://edge.test:443/v1/messages?x=1");
+        assert_eq!((head.method, length), (Method::POST, Some(7)));
+        let fields: Vec<_> = (head.fields.iter())
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+            .collect();
+        assert_eq!(fields, list[GOOD.len()..]);
+        let (head, length) = gather(&[GOOD[0], GOOD[1], (":path", "*")]).unwrap();
+        assert_eq!((head.uri.path(), length), ("*", None));
         let connect = [(":method", "CONNECT"), (":authority", "other.test:443")];
-        assert_eq!(gather(&connect).unwrap().0.uri(), "other.test:443");
+        assert_eq!(gather(&connect).unwrap().0.uri, "other.test:443");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod calm;
 mod code;
 mod connection;
+mod fields;
 mod frame;
 mod head;
 pub mod hpack;
@@ -22,4 +23,6 @@ mod streams;
 
 pub use code::{Code, Violation};
 pub use connection::{Config, Connection, Event, OUTPUT_BYTES};
+pub use fields::Fields;
+pub use head::RequestHead;
 pub use streams::Stream;

@@ -9,7 +9,7 @@
 //! Beside that road: [`config`] and [`keys`] are pushed in and compiled into snapshots,
 //! [`ja4`] names kinds of clients, [`admin`] lets people look in, [`daemon`] puts the parts
 //! together, [`cli`] starts it, [`clock`] tells the time, [`memory`] is where small pieces of it come
-//! from. [`sidecar`] is the client's end, for programs that know nothing of all this.
+//! from, [`message`] what requests and answers are made of. [`sidecar`] is the client's end, for programs that know nothing of all this.
 
 pub mod admin;
 pub mod api;
@@ -25,6 +25,7 @@ pub mod kernel;
 pub mod keys;
 pub mod listener;
 pub mod memory;
+pub mod message;
 pub mod prompt;
 pub mod relay;
 pub mod session;

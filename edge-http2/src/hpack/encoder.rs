@@ -16,6 +16,9 @@ const MOST_TABLE_BYTES: usize = 4096;
 /// An entry may take that part of the table: one large field does not push out all others.
 const MOST_OF_TABLE: usize = 4;
 
+/// So many entries of a block are expected to be named by the next block as well.
+const MOST_EXPECTED: usize = 16;
+
 /// The first bits of a field (RFC 7541, section 6).
 const INDEXED: u8 = 0x80;
 const WITH_INDEXING: u8 = 0x40;
@@ -62,6 +65,7 @@ impl Encoder {
     /// Appends `:status`, the first field of a response.
     pub fn status(&mut self, status: StatusCode, out: &mut Vec<u8>) {
         self.begin(out);
+        self.table.named = 0;
         let index = match status.as_u16() {
             200 => 8,
             204 => 9,
@@ -97,8 +101,12 @@ impl Encoder {
             WITHOUT_INDEXING
         } else {
             let text = name.as_str().as_bytes();
+            if let Some(place) = self.table.expected(text, bytes) {
+                return integer::write(INDEXED, 7, static_table::LENGTH + 1 + place, out);
+            }
             let number = number_of(text, bytes);
             if let Some(place) = self.table.find(number, text, bytes) {
+                self.table.expect(place);
                 return integer::write(INDEXED, 7, static_table::LENGTH + 1 + place, out);
             }
             if self.is_seen(number) && self.table.insert(number, text, bytes) {
@@ -186,6 +194,13 @@ struct Table {
     bytes: usize,
     /// What they may count for at most.
     limit: usize,
+    /// How many were ever put in: so many less its place is an entry's number, which stays.
+    inserted: usize,
+    /// The numbers of those that the last block named, in its order: responses of a kind name the
+    /// same ones.
+    expected: Vec<usize>,
+    /// How many of them this block has come to.
+    named: usize,
 }
 
 /// A copy: a value that came from upstream may be a slice of a larger buffer.
@@ -217,7 +232,36 @@ impl Table {
             entries: VecDeque::new(),
             bytes: 0,
             limit,
+            inserted: 0,
+            expected: Vec::new(),
+            named: 0,
         }
+    }
+
+    /// How many entries are newer than the one that is expected next, if it is of this name and
+    /// value.
+    #[inline]
+    fn expected(&mut self, name: &[u8], value: &[u8]) -> Option<usize> {
+        let number = self.expected.get(self.named)?;
+        let place = self.inserted.wrapping_sub(*number);
+        if !self.entries.get(place)?.is(name, value) {
+            return None;
+        }
+        self.named += 1;
+        Some(place)
+    }
+
+    /// What has been named now, behind so many newer ones, is expected there in the next block.
+    fn expect(&mut self, place: usize) {
+        let number = self.inserted.wrapping_sub(place);
+        if let Some(expected) = self.expected.get_mut(self.named) {
+            *expected = number;
+        } else if self.expected.len() < MOST_EXPECTED {
+            self.expected.push(number);
+        } else {
+            return;
+        }
+        self.named += 1;
     }
 
     /// How many entries are newer than that of this name and value.
@@ -265,6 +309,7 @@ impl Table {
         self.bytes += size;
         self.entries.push_front(entry);
         self.numbers.push_front(number);
+        self.inserted = self.inserted.wrapping_add(1);
         true
     }
 

@@ -228,11 +228,11 @@ impl Both {
             {
                 Some(Event::Request {
                     stream,
-                    request,
+                    head,
                     is_end,
                     ..
                 }) => {
-                    let answer = request.uri().path()[1..].parse().unwrap();
+                    let answer = head.uri.path()[1..].parse().unwrap();
                     let request = Request {
                         answer,
                         is_whole: is_end,

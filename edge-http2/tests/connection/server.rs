@@ -53,11 +53,11 @@ impl Server {
             match self.connection.receive(&mut input) {
                 Ok(Some(Event::Request {
                     stream,
-                    request,
+                    head,
                     is_end,
                     ..
                 })) => {
-                    let length = request.uri().path()[1..].parse().unwrap_or(0);
+                    let length = head.uri.path()[1..].parse().unwrap_or(0);
                     self.answers.insert(stream, (length, None));
                     ready = is_end.then_some(stream);
                 }

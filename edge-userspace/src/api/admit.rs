@@ -7,6 +7,7 @@ use super::error::ApiError;
 use super::route::Route;
 use crate::context::Turn;
 use crate::context::wire::{Computed, WireFingerprint};
+use crate::message::Response;
 use crate::prompt::decode::{self, Encoding};
 use crate::prompt::{
     Count, Counted, Held, Limits, Prompts, Reading, Refusal, Shape, TooLong, Whose,
@@ -15,7 +16,6 @@ use crate::relay::{Dialect, Extras, Incoming};
 use crate::telemetry::PromptRefusal;
 use crate::upstream::{CLIENT_SILENCE, Fault};
 use bytes::Bytes;
-use http::{Response, header};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use std::future::poll_fn;
@@ -387,8 +387,5 @@ pub(super) fn counted(counted: &Counted) -> Result<Response<Bytes>, ApiError> {
     }
     let Count { tokens, .. } = counted.count;
     let body = json!({ "input_tokens": tokens }).to_string();
-    let mut response = Response::new(Bytes::from(body));
-    let json = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(response)
+    Ok(Response::json(Bytes::from(body)))
 }

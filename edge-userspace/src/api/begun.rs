@@ -8,15 +8,15 @@ use super::admit::Announced;
 use super::context::ToLearn;
 use super::error::ApiError;
 use super::seen::Seen;
-use super::{Api, Plan, RequestId, Route, headers, json, whole};
+use super::{Api, Plan, RequestId, Route, headers, whole};
 use crate::keys::KeyRecord;
+use crate::message::{Head, Request, Response};
 use crate::relay::{Incoming, ResponseBody};
 use crate::session::{Session, Stream};
 use crate::telemetry::Lane;
 use crate::usage::Settlement;
 use bytes::Bytes;
-use http::request::Parts;
-use http::{Method, Request, Response, Version};
+use http::{Method, Version};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(super) struct Counting {
 /// What it takes along to an upstream.
 pub(super) struct Going {
     /// The client's, without what speaks to the edge alone.
-    pub(super) head: Parts,
+    pub(super) head: Head,
     pub(super) learn: ToLearn,
     pub(super) settlement: Settlement,
 }
@@ -75,9 +75,10 @@ impl Api {
     pub fn begin(&self, session: &Rc<Session>, request: Request<Incoming>) -> Begun {
         let id = self.ids.next();
         let stream = session.begin();
-        let route = Route::of(request.uri().path());
-        let (version, is_head) = (request.version(), *request.method() == Method::HEAD);
-        let seen = Seen::read(request.headers());
+        let Request { head, body } = request;
+        let route = Route::of(head.uri.path());
+        let (version, is_head) = (head.version, head.method == Method::HEAD);
+        let seen = Seen::read(&head.fields);
         let lane = if seen.debug_legacy {
             Lane::Legacy
         } else {
@@ -85,20 +86,19 @@ impl Api {
         };
         let speaks_to_the_edge = seen.speaks_to_the_edge();
         let mut key = None;
-        let work = match self.plan(session, &request, route, &seen, &id, &mut key) {
-            Err(error) => self.turned_away(session, request, error, &id),
+        let work = match self.plan(session, &head, route, &seen, &id, &mut key) {
+            Err(error) => self.turned_away(session, &head, body, error, &id),
             Ok(Plan::Health) => {
-                self.preheat(session, request.method(), &seen, id.at_s());
-                said(whole(json(Bytes::from_static(br#"{"status":"ok"}"#))))
+                self.preheat(session, &head.method, &seen, id.at_s());
+                let health = Bytes::from_static(br#"{"status":"ok"}"#);
+                said(whole(Response::json(health)))
             }
-            Ok(Plan::Own(answer)) => said(whole(json(answer))),
+            Ok(Plan::Own(answer)) => said(whole(Response::json(answer))),
             Ok(Plan::Forward(settlement)) => {
-                let (head, body) = request.into_parts();
                 let going = Going::new(head, settlement, speaks_to_the_edge);
                 Work::Pass(stream, Box::new(Passing { going, body }))
             }
             Ok(Plan::Count(announced, settlement)) => {
-                let (head, body) = request.into_parts();
                 let counting = Counting {
                     going: Going::new(head, settlement, speaks_to_the_edge),
                     body,
@@ -124,21 +124,21 @@ impl Api {
     fn turned_away(
         &self,
         session: &Session,
-        request: Request<Incoming>,
+        head: &Head,
+        body: Incoming,
         error: ApiError,
         id: &RequestId,
     ) -> Work {
-        let (head, body) = request.into_parts();
-        self.read_off(session, body, &head.headers, head.version);
-        said(whole(error.not_begun().response(id.text())))
+        self.read_off(session, body, head);
+        said(whole(error.not_begun().response(&id.text().value())))
     }
 }
 
 impl Going {
     /// Nothing is to be learnt yet.
-    fn new(mut head: Parts, settlement: Settlement, speaks_to_the_edge: bool) -> Self {
+    fn new(mut head: Head, settlement: Settlement, speaks_to_the_edge: bool) -> Self {
         if speaks_to_the_edge {
-            headers::remove_own(&mut head.headers);
+            headers::remove_own(&mut head.fields);
         }
         Self {
             head,

@@ -8,21 +8,22 @@ use super::begun::{Facts, Passing};
 use super::error::ApiError;
 use super::forward::Ready;
 use super::route::{self, Route};
-use super::{Api, Plan, RequestId, ended, headers, json, models, whole};
+use super::{Api, Plan, RequestId, ended, headers, models, whole};
 use crate::keys::KeyRecord;
+use crate::message::{Head, Response};
 use crate::relay::{RequestBody, ResponseBody};
 use crate::session::{Session, Stream};
 use crate::upstream::{Picked, Sender};
 use bytes::Bytes;
-use http::header::{self, HeaderMap};
-use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use edge_http2::Fields;
+use http::header;
+use http::{Method, StatusCode, Uri, Version};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long an upstream may take to tell its models when several are asked.
 const LIST_TIME: Duration = Duration::from_secs(5);
@@ -81,7 +82,7 @@ impl Api {
         if *route == Route::Models && self.sender.upstreams().count() > 1 {
             // It takes no tokens, however it ends; one that is left was a request all the same.
             let list = stream.run(self.of_all(&session, &going.head, id)).await;
-            return list.map_err(ended)?.map(|list| whole(json(list)));
+            return list.map_err(ended)?.map(|list| whole(Response::json(list)));
         }
         // Any upstream that serves the model may answer; of the list there is but one.
         let model = route::model_id(going.head.uri.path());
@@ -112,10 +113,14 @@ impl Api {
         let key = session.key();
         let all_allowed = (key.as_ref()).is_none_or(|key| key.allows_all_models());
         let all = all_allowed && self.sender.upstreams().serve_all();
-        if all || list.status() != StatusCode::OK {
+        if all || list.status != StatusCode::OK {
             return Ok(list);
         }
-        let (mut head, body) = list.into_parts();
+        let Response {
+            status,
+            mut fields,
+            body,
+        } = list;
         let begun = Instant::now();
         let read = Limited::new(body, models::MAX_LIST_BYTES).collect().await;
         id.wait(begun.elapsed());
@@ -123,8 +128,12 @@ impl Api {
         let left = (read.ok()).and_then(|body| models::filtered(&body.to_bytes(), may));
         let left =
             left.ok_or_else(|| ApiError::api("The upstream's list of models could not be read"))?;
-        head.headers.remove(header::CONTENT_LENGTH);
-        Ok(Response::from_parts(head, ResponseBody::Whole(Some(left))))
+        fields.remove(header::CONTENT_LENGTH);
+        Ok(Response {
+            status,
+            fields,
+            body: ResponseBody::Whole(Some(left)),
+        })
     }
 
     /// The lists of all upstreams that tell one in time, put together: of each the models that
@@ -132,16 +141,16 @@ impl Api {
     async fn of_all(
         &self,
         session: &Session,
-        head: &Parts,
+        head: &Head,
         id: &RequestId,
     ) -> Result<Bytes, ApiError> {
         let upstreams = self.sender.upstreams();
         let mut lists = vec![None; usize::from(upstreams.count())];
         let mut asking = JoinSet::new();
         for (number, picked) in upstreams.pick_each() {
-            let (sender, headers) = (Rc::clone(&self.sender), head.headers.clone());
+            let (sender, fields) = (Rc::clone(&self.sender), head.fields.clone());
             asking.spawn_local(async move {
-                let list = timeout(LIST_TIME, list_of(&sender, picked, headers)).await;
+                let list = timeout(LIST_TIME, list_of(&sender, picked, fields)).await;
                 (number, list.ok().flatten())
             });
         }
@@ -178,19 +187,23 @@ impl Api {
 async fn list_of(
     sender: &Sender<RequestBody>,
     picked: Picked,
-    mut headers: HeaderMap,
+    mut fields: Fields,
 ) -> Option<Vec<Value>> {
-    headers::remove_own(&mut headers);
-    headers.remove(header::CONTENT_LENGTH);
-    let (mut head, ()) = Request::new(()).into_parts();
-    head.uri = Uri::from_static(WHOLE_LIST);
-    head.headers = headers;
-    let answer = sender.send(picked, &head, RequestBody::default(), None);
+    headers::remove_own(&mut fields);
+    fields.remove(header::CONTENT_LENGTH);
+    let head = Head {
+        method: Method::GET,
+        uri: Uri::from_static(WHOLE_LIST),
+        version: Version::HTTP_11,
+        fields,
+    };
+    let body = RequestBody::default();
+    let answer = sender.send(picked, &head, body, None, Instant::now());
     let answer = answer.await.ok()?;
-    if answer.status() != StatusCode::OK {
+    if answer.status != StatusCode::OK {
         return None;
     }
-    let body = Limited::new(answer.into_body(), models::MAX_LIST_BYTES);
+    let body = Limited::new(answer.body, models::MAX_LIST_BYTES);
     let body = body.collect().await.ok()?.to_bytes();
     let mut list: Value = serde_json::from_slice(&body).ok()?;
     match list["data"].take() {

@@ -11,7 +11,8 @@ use crate::relay::Extras;
 use crate::relay::side::{BodyForm, Opening, Side};
 use crate::upstream::UpstreamId;
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use edge_http2::Fields;
+use http::{Method, StatusCode};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -110,14 +111,14 @@ impl ToLearn {
         }
     }
 
-    /// The answer of `upstream` has begun. Puts the hint into its headers; gives who reads
+    /// The answer of `upstream` has begun. Puts the hint among its fields; gives who reads
     /// along.
     pub(super) fn begun(
         &mut self,
         upstream: UpstreamId,
         status: StatusCode,
         form: BodyForm,
-        headers: &mut HeaderMap,
+        fields: &mut Fields,
     ) -> Option<Box<Side>> {
         let is_readable = matches!(form, BodyForm::Events | BodyForm::Json);
         let is_read = status == StatusCode::OK && is_readable;
@@ -146,7 +147,7 @@ impl ToLearn {
                     Opening::new(move |text| listening.learn(text))
                 })
             });
-        headers::tell_hint(headers, hint.as_deref());
+        headers::tell_hint(fields, hint.as_deref());
         // An error costs nothing, whatever it is; an answer is never relayed unread without a word.
         let is_watched = is_readable || status.is_success();
         let output = self.output.take().filter(|_| is_watched)?;

@@ -1,8 +1,9 @@
 //! Errors in the API's shape: `{"type":"error","error":{"type","message"},"request_id"}`.
 
+use crate::message::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -145,21 +146,17 @@ impl ApiError {
     /// The error as a response without the edge's own headers.
     #[must_use]
     pub fn response(&self, request_id: &HeaderValue) -> Response<Bytes> {
-        let mut response = Response::new(self.body(request_id));
-        *response.status_mut() = self.status;
+        let mut response = Response::json(self.body(request_id));
+        response.status = self.status;
         let retry = if self.retry { "true" } else { "false" };
-        let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
-        headers.insert(X_SHOULD_RETRY, HeaderValue::from_static(retry));
+        let fields = &mut response.fields;
+        fields.append(X_SHOULD_RETRY, HeaderValue::from_static(retry));
         if self.not_begun && self.retry {
-            headers.insert(X_EDGE_NOT_BEGUN, HeaderValue::from_static("true"));
+            fields.append(X_EDGE_NOT_BEGUN, HeaderValue::from_static("true"));
         }
         if self.retry && (self.kind == OVERLOADED || self.kind == RATE_LIMIT) {
             // Short: the official TypeScript SDK sleeps it in full.
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            fields.append(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
@@ -212,26 +209,32 @@ mod tests {
             error.event(&id),
             format!("event: error\ndata: {expected}\n\n")
         );
-        let response = error.response(&id);
+        let response = error.response(&id).into_http();
         assert_eq!(response.status(), 401);
         assert_eq!(response.headers()[X_SHOULD_RETRY], "false");
         assert_eq!(response.headers()["content-type"], "application/json");
-        let overloaded = ApiError::overloaded("").response(&id);
+        let overloaded = ApiError::overloaded("").response(&id).into_http();
         assert_eq!(overloaded.status().as_u16(), 529);
         assert_eq!(overloaded.headers()["retry-after"], "1");
-        let limited = ApiError::rate_limit("").response(&id);
+        let limited = ApiError::rate_limit("").response(&id).into_http();
         assert_eq!(limited.status(), 429);
         assert_eq!(limited.headers()["retry-after"], "1");
         assert_eq!(limited.headers()[X_SHOULD_RETRY], "true");
         assert!(!response.headers().contains_key("retry-after"));
-        let used_up = ApiError::used_up("").response(&id);
+        let used_up = ApiError::used_up("").response(&id).into_http();
         assert_eq!(used_up.status(), 429);
         assert_eq!(used_up.headers()[X_SHOULD_RETRY], "false");
         assert!(!used_up.headers().contains_key("retry-after"));
         assert!(!limited.headers().contains_key("x-edge-not-begun"));
-        let elsewhere = ApiError::overloaded("").not_begun().response(&id);
+        let elsewhere = ApiError::overloaded("")
+            .not_begun()
+            .response(&id)
+            .into_http();
         assert_eq!(elsewhere.headers()["x-edge-not-begun"], "true");
-        let wrong = ApiError::invalid_request("").not_begun().response(&id);
+        let wrong = ApiError::invalid_request("")
+            .not_begun()
+            .response(&id)
+            .into_http();
         assert!(!wrong.headers().contains_key("x-edge-not-begun"));
     }
 }

@@ -8,17 +8,18 @@ use super::context::ToLearn;
 use super::error::ApiError;
 use super::quota::Sending;
 use super::{Api, RequestId, ended, headers};
+use crate::message::Response;
 use crate::relay::side::BodyForm;
 use crate::relay::{Company, Relayed, RequestBody, ResponseBody, Whose};
 use crate::session::Stream;
 use crate::telemetry::{Metrics, StreamEnd};
 use crate::upstream::{self, Answer, ConnectError, Picked, Upload};
 use crate::usage::Settlement;
-use http::{Response, Version, header};
+use http::header;
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// A request that is to be sent.
 pub(super) struct Ready {
@@ -54,7 +55,7 @@ impl Api {
             ApiError::not_found("No upstream of this node serves the request's model")
         })?;
         tracing::debug!(
-            request_id = id.text().to_str().unwrap_or_default(),
+            request_id = id.text().as_str(),
             upstream = picked.name(),
             why = picked.why().name(),
             prefix_tokens = going.learn.affinity().1,
@@ -67,13 +68,13 @@ impl Api {
         let settlement = mem::replace(&mut going.settlement, Settlement::none());
         let sending = Sending::new(settlement, upload);
         going.learn.sent(picked.id());
-        let answered = stream.run(self.sender.send(picked, &going.head, body, upload));
-        let answered = answered.await;
+        let sent = (self.sender).send(picked, &going.head, body, upload, begun);
+        let answered = stream.run(sent).await;
         waiting.over();
         let waited = begun.elapsed();
         id.wait(waited);
-        let (head, answer) = match answered.map_err(ended)? {
-            Ok(answered) => answered.into_parts(),
+        let answered = match answered.map_err(ended)? {
+            Ok(answered) => answered,
             Err(error) => {
                 if !matches!(error, upstream::Error::Body(_)) {
                     going.learn.failed();
@@ -82,29 +83,32 @@ impl Api {
                 return Err(self.failed(&error, id));
             }
         };
-        going.settlement = sending.answered(head.status);
+        going.settlement = sending.answered(answered.status);
         self.metrics.first_byte.observe(waited);
-        Ok(self.relay(head, answer, stream, going, id))
+        Ok(self.relay(answered, stream, going, id))
     }
 
     fn relay(
         &self,
-        mut head: http::response::Parts,
-        answer: Answer<RequestBody>,
+        answered: Response<Answer<RequestBody>>,
         stream: Stream,
         going: &mut Going,
         id: &RequestId,
     ) -> Response<ResponseBody> {
-        let headers = &mut head.headers;
-        let form = headers::received(headers);
+        let Response {
+            status,
+            mut fields,
+            body: answer,
+        } = answered;
+        let form = headers::received(&mut fields);
         let Going {
             learn, settlement, ..
         } = going;
-        let side = learn.begun(answer.picked().id(), head.status, form, headers);
+        let side = learn.begun(answer.picked().id(), status, form, &mut fields);
         let is_event_stream = form == BodyForm::Events;
         if is_event_stream {
             // An error event may have to be added.
-            headers.remove(header::CONTENT_LENGTH);
+            fields.remove(header::CONTENT_LENGTH);
         }
         let company = Company {
             is_event_stream,
@@ -115,13 +119,15 @@ impl Api {
             whose: Whose {
                 unreadable: Rc::clone(&self.unreadable),
                 upstream: answer.picked().id(),
-                request_id: id.text().clone(),
+                request_id: *id.text(),
             },
         };
         let body = Relayed::new(answer, company, stream, Arc::clone(&self.metrics));
-        // As HTTP/2 and HTTP/1.1 each have it.
-        head.version = Version::default();
-        Response::from_parts(head, ResponseBody::Relayed(body))
+        Response {
+            status,
+            fields,
+            body: ResponseBody::Relayed(body),
+        }
     }
 
     /// What the client is told, and what is logged, about a request that the upstream did
@@ -149,7 +155,7 @@ impl Api {
         let fault_is_the_clients = matches!(error, upstream::Error::Body(_));
         if !fault_is_the_clients && let Some(permit) = self.log.permit() {
             tracing::warn!(
-                request_id = id.text().to_str().unwrap_or_default(),
+                request_id = id.text().as_str(),
                 %error,
                 left_out = permit.left_out,
                 "the upstream did not answer"

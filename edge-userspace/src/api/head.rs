@@ -5,12 +5,12 @@
 use super::error::ApiError;
 use super::seen::Seen;
 use super::{Api, Route, headers};
-use crate::relay::Incoming;
+use crate::message::{Head, Response};
 use crate::session::{Session, State};
 use crate::telemetry::{ConnectionEnd, Requests};
 use bytes::Bytes;
-use http::uri::{Authority, PathAndQuery};
-use http::{Request, Response, StatusCode, Version};
+use http::uri::Authority;
+use http::{StatusCode, Version};
 
 /// Largest size of all headers of a request, with 32 bytes more for each (RFC 9113 section
 /// 6.5.2). Prompts are in the body; long cookies and traces are here.
@@ -22,18 +22,17 @@ pub const MAX_HEADERS: usize = 256;
 const MAX_PATH_BYTES: usize = 8 * 1024;
 
 /// Whether it is one that can go on.
-pub(super) fn check(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
-    authority(request, seen)?;
+pub(super) fn check(head: &Head, seen: &Seen<'_>) -> Result<(), ApiError> {
+    authority(head, seen)?;
     if seen.has_blanks {
         return Err(ApiError::invalid_request(
             "a header's value begins or ends with a blank",
         ));
     }
-    if seen.head_bytes > MAX_HEAD_BYTES || request.headers().len() > MAX_HEADERS {
+    if seen.head_bytes > MAX_HEAD_BYTES || head.fields.len() > MAX_HEADERS {
         return Err(too_large());
     }
-    let path = request.uri().path_and_query();
-    if path.map_or("", PathAndQuery::as_str).len() > MAX_PATH_BYTES {
+    if head.path_and_query().len() > MAX_PATH_BYTES {
         return Err(path_too_long());
     }
     Ok(())
@@ -46,14 +45,14 @@ impl Api {
     pub(super) fn check_host(
         &self,
         session: &Session,
-        request: &Request<Incoming>,
+        head: &Head,
         seen: &Seen<'_>,
     ) -> Result<(), ApiError> {
-        if request.version() >= Version::HTTP_2 {
+        if head.version >= Version::HTTP_2 {
             // See `check`: its requests end by themselves.
             return Ok(());
         }
-        let checked = hosts(request, seen);
+        let checked = hosts(head, seen);
         if checked.is_err() && session.state() == State::Open {
             session.close();
             self.metrics.connection_ends.one(ConnectionEnd::Protocol);
@@ -72,13 +71,9 @@ impl Api {
                 "The request is not HTTP/1.1 as RFC 9112 has it: its head or the framing of its body is malformed",
             ),
         };
-        let mut response = error.response(id.text());
-        headers::dress(
-            response.headers_mut(),
-            &self.settings,
-            session.identity().lane,
-            &id,
-        );
+        let mut response = error.response(&id.text().value());
+        let lane = session.identity().lane;
+        headers::dress(&mut response.fields, &self.settings, lane, &id);
         let counted = Requests::new(Route::None, error.status());
         self.metrics.requests.one(counted);
         response
@@ -87,8 +82,8 @@ impl Api {
 
 /// Whether there is one `host` at most, over HTTP/1.1 no less, and none is malformed. An empty one
 /// leaves it to the server (RFC 9112 section 3.3).
-fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
-    let wants_host = request.version() == Version::HTTP_11;
+fn hosts(head: &Head, seen: &Seen<'_>) -> Result<(), ApiError> {
+    let wants_host = head.version == Version::HTTP_11;
     if seen.host_malformed || seen.hosts > 1 || (wants_host && seen.hosts == 0) {
         return Err(ApiError::invalid_request(
             "host must be there once and be a host, with a port if need be",
@@ -98,12 +93,12 @@ fn hosts(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
 }
 
 /// Whether an HTTP/2 request names one host (RFC 9113 section 8.3.1).
-fn authority(request: &Request<Incoming>, seen: &Seen<'_>) -> Result<(), ApiError> {
-    if request.version() < Version::HTTP_2 {
+fn authority(head: &Head, seen: &Seen<'_>) -> Result<(), ApiError> {
+    if head.version < Version::HTTP_2 {
         return Ok(());
     }
-    hosts(request, seen)?;
-    let authority = request.uri().authority().map(Authority::as_str);
+    hosts(head, seen)?;
+    let authority = head.uri.authority().map(Authority::as_str);
     let Some(authority) = authority else {
         return Ok(());
     };

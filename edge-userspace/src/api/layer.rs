@@ -4,7 +4,7 @@
 //! base64url(HMAC-SHA256(secret, `zero-latency-v2` LF t LF kid LF request-id)) without
 //! padding. The legacy lane's value is the plain word `legacy-gateway`: it claims nothing.
 
-use super::digits::{DIGITS, digits};
+use crate::message::digits::{DIGITS, digits};
 use crate::secret::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -10,7 +10,6 @@ mod admit;
 mod begun;
 mod catalogue;
 mod context;
-mod digits;
 pub mod error;
 mod forward;
 mod head;
@@ -28,13 +27,14 @@ mod settings;
 pub use begun::Begun;
 pub use head::{MAX_HEAD_BYTES, MAX_HEADERS};
 pub use headers::is_json_or_events;
-pub use request_id::{RequestId, RequestIds};
+pub use request_id::{IdText, RequestId, RequestIds};
 pub use route::Route;
 pub use settings::{Settings, SettingsError};
 
 use crate::config::Models;
 use crate::context::{Contexts, Turn, wire};
 use crate::keys::KeyRecord;
+use crate::message::{Head, Response};
 use crate::prompt::{Count, Counters, Prompts};
 use crate::relay::{Extras, Incoming, RequestBody, ResponseBody, Unreadable};
 use crate::session::{End, Presented, Refusal, Session, State, Stream};
@@ -47,8 +47,8 @@ use bytes::Bytes;
 use context::{About, ToLearn, Told};
 use error::ApiError;
 use forward::{Ready, Waiting};
-use http::header::{self, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode, Version};
+use http::header::{self, HeaderValue};
+use http::{StatusCode, Version};
 use seen::Seen;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -119,6 +119,11 @@ impl Api {
         }
     }
 
+    /// Writes requests to upstreams together; to be run beside the rest, by itself.
+    pub fn writing(&self) -> impl Future<Output = ()> + use<> {
+        self.sender.writing()
+    }
+
     /// Looks after upstream connections; to be run beside the rest.
     pub fn upkeep(&self) -> impl Future<Output = ()> + use<> {
         self.sender.upkeep()
@@ -136,7 +141,8 @@ impl Api {
             }
             Work::Count(stream, counting) => Box::pin(self.counted(stream, counting, &facts)).await,
         };
-        let response = answered.unwrap_or_else(|error| whole(error.response(facts.id.text())));
+        let response =
+            answered.unwrap_or_else(|error| whole(error.response(&facts.id.text().value())));
         self.dressed(session, &facts, response, count)
     }
 
@@ -156,37 +162,36 @@ impl Api {
             is_head,
             key,
         } = facts;
-        if *route != Route::None && response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        if *route != Route::None && response.status == StatusCode::METHOD_NOT_ALLOWED {
             let allow = HeaderValue::from_static(route.methods());
-            response.headers_mut().insert(header::ALLOW, allow);
+            response.fields.insert(header::ALLOW, allow);
         }
         if session.state() != State::Open && *version < Version::HTTP_2 {
             let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
+            response.fields.insert(header::CONNECTION, close);
         }
         if *is_head {
-            if let ResponseBody::Whole(Some(body)) = response.body() {
+            if let ResponseBody::Whole(Some(body)) = &response.body {
                 let length = HeaderValue::from(body.len());
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_LENGTH, length);
+                response.fields.insert(header::CONTENT_LENGTH, length);
             }
             // HTTP/2 would send it on.
-            *response.body_mut() = ResponseBody::Whole(None);
+            response.body = ResponseBody::Whole(None);
         }
-        headers::tell_count(response.headers_mut(), count);
+        headers::tell_count(&mut response.fields, count);
         match key {
             Some(key) => self.tell_limits(Some(key), &mut response),
             None => self.tell_limits(session.key().as_deref(), &mut response),
         }
-        headers::dress(response.headers_mut(), &self.settings, *lane, id);
+        let fields = &mut response.fields;
+        headers::dress(fields, &self.settings, *lane, id);
         if *route == Route::ChatCompletions {
-            headers::tell_id_for_chat(response.headers_mut(), id);
+            headers::tell_id_for_chat(fields, id);
         }
-        headers::tell_time(response.headers_mut(), id.took());
+        headers::tell_time(fields, id.took());
         self.metrics
             .requests
-            .one(Requests::new(*route, response.status()));
+            .one(Requests::new(*route, response.status));
         response
     }
 
@@ -195,13 +200,13 @@ impl Api {
     fn plan(
         &self,
         session: &Session,
-        request: &Request<Incoming>,
+        head: &Head,
         route: Route,
         seen: &Seen<'_>,
         id: &RequestId,
         key: &mut Option<Arc<KeyRecord>>,
     ) -> Result<Plan, ApiError> {
-        self.check_host(session, request, seen)?;
+        self.check_host(session, head, seen)?;
         let open = session.state() == State::Open;
         let asks_health = route == Route::Health && matches!(seen.presented(), Presented::Nothing);
         if !(asks_health && open) {
@@ -228,22 +233,22 @@ impl Api {
                 "x-anthropic-context-id has two different values",
             ));
         }
-        head::check(request, seen)?;
+        head::check(head, seen)?;
         if seen.names_end_to_end {
             return Err(ApiError::invalid_request(
                 "connection names a header that is not of one hop",
             ));
         }
         if route == Route::None {
-            return Err(route::nothing_at(request.uri().path()));
+            return Err(route::nothing_at(head.uri.path()));
         }
-        if !route.takes(request.method()) {
+        if !route.takes(&head.method) {
             return Err(ApiError::method_not_allowed(format!(
                 "This path takes {}",
                 route.methods()
             )));
         }
-        if let Some(answered) = self.own(request.uri(), route, key.as_deref()) {
+        if let Some(answered) = self.own(&head.uri, route, key.as_deref()) {
             return answered;
         }
         if route.is_versioned() && !seen.version_is_one_of(&self.settings.versions) {
@@ -323,7 +328,7 @@ impl Api {
                     Refused::Body(Fault::ClientSilent | Fault::ClientLeft)
                 );
                 if !has_failed {
-                    self.read_off(session, body, &going.head.headers, going.head.version);
+                    self.read_off(session, body, &going.head);
                 }
                 return (Err(self.not_admitted(&refused).not_begun()), None);
             }
@@ -405,11 +410,11 @@ impl Api {
     }
 
     /// See [`read_off`](read_off::read_off).
-    fn read_off(&self, session: &Session, body: Incoming, head: &HeaderMap, version: Version) {
+    fn read_off(&self, session: &Session, body: Incoming, head: &Head) {
         // Of an HTTP/1.1 connection that is to end now the rest is read by whoever closes it.
         let is_read = match session.state() {
             State::Open | State::Closing => true,
-            State::Poisoned => version == Version::HTTP_2,
+            State::Poisoned => head.version == Version::HTTP_2,
             State::Ended(_) => false,
         };
         if !is_read {
@@ -417,7 +422,8 @@ impl Api {
         }
         let max_body_bytes = self.settings.max_body_bytes;
         let most_bytes = read_off::most_bytes(max_body_bytes, session.is_bound());
-        read_off::read_off(body, version, most_bytes, head.contains_key(header::EXPECT));
+        let expects_continue = head.fields.has(header::EXPECT);
+        read_off::read_off(body, head.version, most_bytes, expects_continue);
     }
 
     /// The connection ends with the answer, or with what else runs there, so that another try opens
@@ -461,13 +467,6 @@ fn ended(end: End) -> ApiError {
         End::Key => refused(Refusal::Ended),
         End::Draining => ApiError::overloaded("This node stops; send the request again"),
     }
-}
-
-fn json(body: Bytes) -> Response<Bytes> {
-    let mut response = Response::new(body);
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
 }
 
 fn whole(response: Response<Bytes>) -> Response<ResponseBody> {

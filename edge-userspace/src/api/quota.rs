@@ -4,14 +4,16 @@
 use super::Api;
 use super::error::ApiError;
 use crate::keys::KeyRecord;
+use crate::message::Response;
 use crate::prompt::Counted;
 use crate::relay::ResponseBody;
 use crate::session::Session;
 use crate::telemetry::{ConnectionEnd, QuotaLimit};
 use crate::upstream::{self, Upload};
 use crate::usage::{Level, OfDay, Refused, Settlement, Standing, Until};
-use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use edge_http2::Fields;
+use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `limit`, `remaining` and `reset` of each limit.
@@ -85,20 +87,20 @@ impl Api {
         key: Option<&KeyRecord>,
         response: &mut Response<ResponseBody>,
     ) {
-        let status = response.status();
-        let is_upstreams = matches!(response.body(), ResponseBody::Relayed(_));
+        let status = response.status;
+        let is_upstreams = matches!(response.body, ResponseBody::Relayed(_));
         if status == StatusCode::UNAUTHORIZED
             || (status == StatusCode::TOO_MANY_REQUESTS && is_upstreams)
         {
             return;
         }
         if let Some(standing) = key.and_then(|key| self.ledger.standing(key)) {
-            tell(response.headers_mut(), &standing, SystemTime::now());
+            tell(&mut response.fields, &standing, SystemTime::now());
         }
     }
 }
 
-fn tell(headers: &mut HeaderMap, standing: &Standing, now: SystemTime) {
+fn tell(fields: &mut Fields, standing: &Standing, now: SystemTime) {
     let Standing {
         requests,
         input,
@@ -119,10 +121,10 @@ fn tell(headers: &mut HeaderMap, standing: &Standing, now: SystemTime) {
             continue;
         };
         let [limit_name, remaining_name, reset_name] = names;
-        headers.insert(limit_name, HeaderValue::from(limit));
-        headers.insert(remaining_name, HeaderValue::from(remaining));
+        fields.insert(limit_name, HeaderValue::from(limit));
+        fields.insert(remaining_name, HeaderValue::from(remaining));
         if let Some(reset) = moment(now, full_in, full_at_s) {
-            headers.insert(reset_name, reset);
+            fields.insert(reset_name, reset);
         }
     }
 }
@@ -268,6 +270,7 @@ impl Drop for Sending<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     #[test]
     fn the_headers_are_the_apis_and_a_reset_is_never_too_early() {
@@ -285,13 +288,14 @@ mod tests {
             output: level(u64::MAX, 20, 60_000),
             day: level(1000, 10, 0),
         };
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            "anthropic-ratelimit-requests-remaining",
+        let mut fields = Fields::new();
+        fields.append(
+            HeaderName::from_static("anthropic-ratelimit-requests-remaining"),
             HeaderValue::from_static("an upstream's"),
         );
         let now = UNIX_EPOCH + Duration::from_millis(1_800_000_000_500);
-        tell(&mut headers, &standing, now);
+        tell(&mut fields, &standing, now);
+        let headers = HeaderMap::from(fields);
         let of = |name: &str| {
             let name = format!("anthropic-ratelimit-{name}");
             headers.get(name).map(|value| value.to_str().unwrap())
@@ -382,7 +386,7 @@ mod tests {
                 allowed: 77,
                 until,
             });
-            let response = error.response(&id);
+            let response = error.response(&id).into_http();
             assert_eq!(response.status(), 429);
             assert_eq!(
                 response.headers()["x-should-retry"],

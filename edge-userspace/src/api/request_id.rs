@@ -31,10 +31,29 @@ pub struct RequestIds {
 /// was set right it stays ahead for a while. Nothing is to be judged by it.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    text: HeaderValue,
+    text: IdText,
     at_s: u64,
     begun: Instant,
     waited: Cell<Duration>,
+}
+
+/// An id as it is written: `req_` and its digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdText([u8; PREFIX.len() + ID_DIGITS]);
+
+impl IdText {
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // Letters, digits and the line of the prefix.
+        std::str::from_utf8(&self.0).unwrap_or("req_")
+    }
+
+    /// As it stands in the `request-id` header.
+    #[must_use]
+    pub fn value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.0).unwrap_or(HeaderValue::from_static("req_"))
+    }
 }
 
 impl RequestId {
@@ -48,9 +67,9 @@ impl RequestId {
         self.begun.elapsed().saturating_sub(self.waited.get())
     }
 
-    /// As it stands in the `request-id` header.
+    /// As it is written.
     #[must_use]
-    pub fn text(&self) -> &HeaderValue {
+    pub fn text(&self) -> &IdText {
         &self.text
     }
 
@@ -102,18 +121,24 @@ impl RequestIds {
         }
     }
 
-    fn text(&self, id_ns: u64) -> HeaderValue {
-        // Left-aligned to 115 bits, a whole number of digits.
-        let bits =
-            u128::from(id_ns) << 48 | u128::from(self.thread) << 32 | u128::from(self.process);
-        let bits = bits << (ID_DIGITS * 5 - 112);
+    fn text(&self, id_ns: u64) -> IdText {
+        // Left-aligned to 115 bits, a whole number of digits: 60 in the first twelve, 55 behind.
+        let high = id_ns >> 4;
+        let low = id_ns << 60 >> 9 | u64::from(self.thread) << 35 | u64::from(self.process) << 3;
         let mut text = [0; PREFIX.len() + ID_DIGITS];
         text[..PREFIX.len()].copy_from_slice(PREFIX);
-        for (at, digit) in text[PREFIX.len()..].iter_mut().enumerate() {
-            let shift = 5 * (ID_DIGITS - 1 - at);
-            *digit = DIGITS[(bits >> shift) as usize & 31];
-        }
-        HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("req_"))
+        let (first, rest) = text[PREFIX.len()..].split_at_mut(60 / 5);
+        write(high, first);
+        write(low, rest);
+        IdText(text)
+    }
+}
+
+/// The number's last digits, as many as there is room for.
+fn write(mut number: u64, digits: &mut [u8]) {
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[number as usize & 31];
+        number >>= 5;
     }
 }
 
@@ -128,10 +153,7 @@ mod tests {
         let mut seen = HashSet::new();
         for ids in &makers {
             let made: Vec<_> = (0..10_000).map(|_| ids.next().text).collect();
-            assert!(
-                made.windows(2)
-                    .all(|pair| pair[0].as_bytes() < pair[1].as_bytes())
-            );
+            assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
             seen.extend(made);
         }
         assert_eq!(seen.len(), 20_000);
@@ -142,7 +164,7 @@ mod tests {
         let ids = RequestIds::new();
         let ahead = ids.next_at(Duration::from_secs(1_900_000_000));
         let right = ids.next_at(Duration::from_secs(1_800_000_000));
-        assert!(ahead.text.as_bytes() < right.text.as_bytes());
+        assert!(ahead.text < right.text);
         assert_eq!(ahead.at_s(), 1_900_000_000);
         assert_eq!(right.at_s(), 1_800_000_000);
     }
@@ -155,7 +177,8 @@ mod tests {
             process: 0,
         };
         let zero = ids.text(0);
-        assert_eq!(zero, "req_00000000000000000000000");
+        assert_eq!(zero.as_str(), "req_00000000000000000000000");
+        assert_eq!(zero.value(), zero.as_str());
         assert_ne!(ids.text(1), zero);
         assert_ne!(RequestIds { thread: 1, ..ids }.text(0), zero);
         let ids = RequestIds {
@@ -163,6 +186,15 @@ mod tests {
             thread: u16::MAX,
             process: u32::MAX,
         };
-        assert_eq!(ids.text(u64::MAX), "req_zzzzzzzzzzzzzzzzzzzzzzr");
+        let all = ids.text(u64::MAX);
+        assert_eq!(all.as_str(), "req_zzzzzzzzzzzzzzzzzzzzzzr");
+        let ids = RequestIds {
+            last_ns: Cell::new(0),
+            thread: 0x0123,
+            process: 0x4567_89ab,
+        };
+        // 0xfedcba98765432100123456789ab << 3, in base32.
+        let some = ids.text(0xfedc_ba98_7654_3210);
+        assert_eq!(some.as_str(), "req_zvebn63pags100938nkrkar");
     }
 }

@@ -3,7 +3,8 @@
 use crate::context::wire::{self, WireFingerprint};
 use crate::prompt::decode::Encoding;
 use crate::session::Presented;
-use http::header::{HeaderMap, HeaderValue};
+use edge_http2::Fields;
+use http::HeaderValue;
 use http::uri::Authority;
 
 /// The `anthropic-beta` by which a prefix hint is asked for.
@@ -67,9 +68,9 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    pub(super) fn read(headers: &'a HeaderMap) -> Self {
+    pub(super) fn read(fields: &'a Fields) -> Self {
         let mut seen = Self::default();
-        for (name, value) in headers {
+        for (name, value) in fields.iter() {
             seen.has_blanks |= has_blanks(value.as_bytes());
             seen.head_bytes += name.as_str().len() + value.len() + HEADER_BYTES;
             match name.as_str() {
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
     use http::header::HeaderName;
 
-    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn map(lines: &[(&'static str, &'static str)]) -> Fields {
         (lines.iter())
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
             .collect()

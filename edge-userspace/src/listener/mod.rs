@@ -262,8 +262,11 @@ pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, sto
         keeper,
         log: Bounded::new(LOG_LINES_PER_SECOND),
     });
-    // By itself, for it comes at each turn: others would be looked at with it.
-    let writing = tokio::task::spawn_local(outbox::Writer::new(&thread.outbox));
+    // Each by itself, for they come at each turn: others would be looked at with them.
+    let writing = [
+        tokio::task::spawn_local(outbox::Writer::new(&thread.outbox)),
+        tokio::task::spawn_local(thread.api.writing()),
+    ];
     let upkeep = tokio::task::spawn_local(upkeep(Rc::clone(&thread), stop.clone()));
     let connections = TaskTracker::new();
     let mut accepting = JoinSet::new();
@@ -284,7 +287,9 @@ pub async fn serve(sockets: Vec<std::net::TcpListener>, shared: Arc<Shared>, sto
     connections.close();
     connections.wait().await;
     upkeep.abort();
-    writing.abort();
+    for writing in writing {
+        writing.abort();
+    }
 }
 
 struct Listener {

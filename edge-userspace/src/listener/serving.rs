@@ -11,7 +11,8 @@ use super::unreadable::{Unreadable, Wire};
 use super::{Identity, Thread};
 use crate::api;
 use crate::ja4::Ja4;
-use crate::relay::ResponseBody;
+use crate::message;
+use crate::relay::{self, ResponseBody};
 use crate::session::{End, Kept, Session, State};
 use crate::telemetry::{ConnectionEnd, Metrics};
 use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
@@ -179,17 +180,17 @@ async fn answer_http1(
 ) -> Response<ResponseBody> {
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let may_have_both = is_chunked && wire.length_said.get();
-    let request = request.map(Into::into);
+    let request = message::Request::<relay::Incoming>::from(request);
     let begun = thread.api.begin(session, request);
     let mut response = thread.api.answer(session, begun).await;
     if may_have_both {
         let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(CONNECTION, close);
+        response.fields.insert(CONNECTION, close);
     }
-    if !api::is_json_or_events(response.headers()) {
+    if !api::is_json_or_events(&response.fields) {
         wire.opaque.set(true);
     }
-    response
+    response.into_http()
 }
 
 /// Why a connection broke.

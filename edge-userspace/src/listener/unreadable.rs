@@ -92,16 +92,15 @@ impl<S: AsyncWrite + Unpin> Unreadable<S> {
             answer.extend_from_slice(line);
             answer.extend_from_slice(b"\r\n");
         }
-        let (head, body) = told.into_parts();
-        for (name, value) in &head.headers {
+        for (name, value) in told.fields.iter() {
             answer.extend_from_slice(name.as_str().as_bytes());
             answer.extend_from_slice(b": ");
             answer.extend_from_slice(value.as_bytes());
             answer.extend_from_slice(b"\r\n");
         }
-        let length = format!("content-length: {}\r\n\r\n", body.len());
+        let length = format!("content-length: {}\r\n\r\n", told.body.len());
         answer.extend_from_slice(length.as_bytes());
-        answer.extend_from_slice(&body);
+        answer.extend_from_slice(&told.body);
         Some(answer)
     }
 }

@@ -341,7 +341,7 @@ impl Relayed {
 
     fn say_last(&mut self, cut: Cut, error: &ApiError) {
         self.finish(cut);
-        self.last = Last::Words(error.event(&self.account.whose.request_id));
+        self.last = Last::Words(error.event(&self.account.whose.request_id.value()));
     }
 
     /// Drops the upstream's side, which closes its connection.

@@ -1,9 +1,9 @@
 //! Says of answers that could not be read along, so that nobody is charged by an estimate
 //! without a word.
 
+use crate::api::IdText;
 use crate::telemetry::{Bounded, Metrics, UnreadAnswer};
 use crate::upstream::{UpstreamId, Upstreams};
-use http::HeaderValue;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Whose {
     /// Who gave it.
     pub upstream: UpstreamId,
     /// Goes into the log, and into an error event.
-    pub request_id: HeaderValue,
+    pub request_id: IdText,
 }
 
 impl Whose {
@@ -47,11 +47,11 @@ impl Unreadable {
     }
 
     /// Of an answer of `upstream` so many bytes could not be read.
-    fn tell(&self, upstream: UpstreamId, request_id: &HeaderValue, why: UnreadAnswer, bytes: u64) {
+    fn tell(&self, upstream: UpstreamId, request_id: &IdText, why: UnreadAnswer, bytes: u64) {
         self.metrics.unread_answers.one(why);
         if let Some(permit) = self.log.permit() {
             tracing::warn!(
-                request_id = request_id.to_str().unwrap_or_default(),
+                request_id = request_id.as_str(),
                 upstream = self.upstreams.name(upstream),
                 reason = why.name(),
                 unread_bytes = bytes,

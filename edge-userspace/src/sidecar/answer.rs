@@ -9,9 +9,11 @@ use crate::relay::Boundary;
 use crate::upstream::strip_hop_by_hop;
 use bytes::Bytes;
 use edge_client::ResponseBody;
+use edge_http2::Fields;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -36,7 +38,7 @@ pub struct Events {
 /// The edge's answer, for the program.
 pub(super) fn passed(response: Response<ResponseBody>) -> Response<Answer> {
     let (mut head, body) = response.into_parts();
-    strip_hop_by_hop(&mut head.headers);
+    strip(&mut head.headers);
     let body = match is_event_stream(&head.headers) {
         false => Answer::Edge(body),
         true => Answer::Events(Box::new(Events {
@@ -49,13 +51,21 @@ pub(super) fn passed(response: Response<ResponseBody>) -> Response<Answer> {
     Response::from_parts(head, body)
 }
 
+/// Takes out what belongs to one connection.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    let mut fields = Fields::from(mem::take(headers));
+    strip_hop_by_hop(&mut fields);
+    *headers = fields.into();
+}
+
 /// An error as an answer to a request of that method.
 pub(super) fn told(
     error: &ApiError,
     request_id: &HeaderValue,
     method: &Method,
 ) -> Response<Answer> {
-    let mut response = error.response(request_id).map(Some).map(Answer::Own);
+    let response = error.response(request_id).map(Some).map(Answer::Own);
+    let mut response = response.into_http();
     let headers = response.headers_mut();
     headers.insert("request-id", request_id.clone());
     headers.insert(header::CACHE_CONTROL, NO_STORE);

@@ -12,7 +12,6 @@ use super::held::{Held, Room};
 use super::nodes::{Node, Nodes, random};
 use super::{ContextIds, fingerprint};
 use crate::api::error::{ApiError, X_EDGE_NOT_BEGUN, X_SHOULD_RETRY};
-use crate::upstream::strip_hop_by_hop;
 use edge_client::{Error, ResponseBody};
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
@@ -233,7 +232,7 @@ fn is_refusal_of_token(error: &Error) -> bool {
 
 /// Takes out what belongs to the client's connection.
 fn prepare(headers: &mut HeaderMap) {
-    strip_hop_by_hop(headers);
+    answer::strip(headers);
     // Answered here; the edge is asked when the body comes.
     headers.remove(header::EXPECT);
 }

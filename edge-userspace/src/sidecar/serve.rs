@@ -112,7 +112,7 @@ impl Sidecar {
         answered.unwrap_or_else(|error| {
             let ids = self.request_ids.lock();
             let id = ids.unwrap_or_else(PoisonError::into_inner).next();
-            told(&error, id.text(), &method)
+            told(&error, &id.text().value(), &method)
         })
     }
 

@@ -9,9 +9,9 @@ use super::picked::Picked;
 use super::places::Places;
 use super::pool::Pool;
 use super::{ConnectError, Error, Sendable, Target, Upload, UpstreamId, Upstreams};
+use crate::message::{Head, Response};
 use crate::telemetry::{Metrics, UpstreamConnection};
-use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, StatusCode};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -73,31 +73,33 @@ impl<B: Sendable> Connections<B> {
     }
 
     /// Sends one request and waits for the head of its response; gives that, and the connection on
-    /// which the rest of it comes. Dropping the future closes the connection at once.
+    /// which the rest of it comes. Dropping the future closes the connection at once. `now` is the
+    /// moment of the call.
     ///
     /// A bodiless GET whose reused connection turns out to be dead is sent again, once and on
     /// a new connection. Of any other request something may have been begun.
     pub(super) async fn send(
         &self,
         picked: &mut Picked,
-        head: &Parts,
+        head: &Head,
         mut body: B,
         upload: Option<&Upload>,
+        now: Instant,
     ) -> Result<(Response<()>, Exchange<B>), Box<Failed<B>>> {
         let mut idle = self.pool.take();
         loop {
             let reused = idle.is_some();
-            let mut exchange = match idle.take() {
-                Some(exchange) => exchange,
+            let (mut exchange, begun) = match idle.take() {
+                Some(exchange) => (exchange, now),
                 None => match self.connect_for(picked, &mut body).await {
-                    Ok(exchange) => exchange,
+                    Ok(exchange) => (exchange, Instant::now()),
                     Err(error) => return Err(Failed::new(error.into(), Some(body))),
                 },
             };
             let repeats = reused && head.method == Method::GET && body.is_end_stream();
             exchange.ask(&picked.target().own, head, body);
             let limit = Limit {
-                begun: Instant::now(),
+                begun,
                 limit: picked.target().first_byte_timeout,
                 upload,
             };
@@ -107,9 +109,9 @@ impl<B: Sendable> Connections<B> {
             };
             let broken = match answered {
                 Ok(response) => {
-                    if response.status().is_server_error() {
+                    if response.status.is_server_error() {
                         picked.failed();
-                    } else if refuses(response.status()) {
+                    } else if refuses(response.status) {
                         picked.refused();
                     }
                     picked.answered();

@@ -15,9 +15,9 @@ use super::pool::Pool;
 use super::receiving::Receiving;
 use super::sending::Sending;
 use super::{Broken, Error, Sendable, Upload};
+use crate::message::{Head, Response};
 use bytes::Bytes;
-use http::request::Parts;
-use http::{Method, Response};
+use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -82,7 +82,7 @@ impl<B: Sendable> Exchange<B> {
     }
 
     /// Begins to send a request.
-    pub(super) fn ask(&mut self, own: &Own, head: &Parts, body: B) {
+    pub(super) fn ask(&mut self, own: &Own, head: &Head, body: B) {
         let live = &mut *self.0;
         live.method = head.method.clone();
         live.sending.begin(own, head, body);

@@ -3,9 +3,11 @@
 //! Strict: what two readers could take for different lengths is no HTTP here.
 
 use super::Broken;
+use crate::message::Response;
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Response, StatusCode, Version};
+use edge_http2::Fields;
+use http::header::{self, HeaderValue};
+use http::{Method, StatusCode, Version};
 
 /// Longest line that says a chunk's size, with its extensions; longest trailer line.
 const MAX_LINE_BYTES: usize = 4096;
@@ -47,23 +49,26 @@ enum At {
 }
 
 impl Framing {
-    /// Of the response to a request of that method. A length that it says several times it says
-    /// once then: who reads on may know no such thing (RFC 9110 section 8.6).
-    pub(super) fn of(method: &Method, response: &mut Response<()>) -> Result<Self, Broken> {
-        let (length, times) = content_length(response.headers())?;
+    /// Of the response to a request of that method, by that version of HTTP. A length that it says
+    /// several times it says once then: who reads on may know no such thing (RFC 9110 section 8.6).
+    pub(super) fn of(
+        method: &Method,
+        version: Version,
+        response: &mut Response<()>,
+    ) -> Result<Self, Broken> {
+        let Response { status, fields, .. } = response;
+        let (length, times) = content_length(fields)?;
         if let Some(length) = length
             && times > 1
         {
-            let once = HeaderValue::from(length);
-            response.headers_mut().insert(header::CONTENT_LENGTH, once);
+            fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
         }
-        let (status, headers) = (response.status(), response.headers());
         let is_without = *method == Method::HEAD
-            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+            || matches!(*status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let mut codings = fields.get_all(header::TRANSFER_ENCODING);
         let framing = match (codings.next(), length) {
             // Section 6.1: whoever passed it on may not have known what it means.
-            (Some(_), _) if response.version() < Version::HTTP_11 => {
+            (Some(_), _) if version < Version::HTTP_11 => {
                 return Err(Broken::NoHttp("it has chunks, by HTTP/1.0"));
             }
             (Some(coding), None) if codings.next().is_none() && is_chunked(coding.as_bytes()) => {
@@ -208,9 +213,9 @@ fn hex(line: &[u8]) -> Result<(u64, usize), Broken> {
 }
 
 /// What `content-length` says, and how many times; the same several times is once.
-fn content_length(headers: &HeaderMap) -> Result<(Option<u64>, u32), Broken> {
+fn content_length(fields: &Fields) -> Result<(Option<u64>, u32), Broken> {
     let (mut length, mut times) = (None, 0);
-    for value in headers.get_all(header::CONTENT_LENGTH) {
+    for value in fields.get_all(header::CONTENT_LENGTH) {
         for value in value.as_bytes().split(|byte| *byte == b',') {
             let value = value.trim_ascii();
             let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
@@ -232,9 +237,9 @@ fn is_chunked(coding: &[u8]) -> bool {
 }
 
 /// Whether the connection can go on after a response, by its head (RFC 9112 section 9.3).
-pub(super) fn stays_open(version: Version, headers: &HeaderMap) -> bool {
+pub(super) fn stays_open(version: Version, fields: &Fields) -> bool {
     let mut stays = version == Version::HTTP_11;
-    for value in headers.get_all(header::CONNECTION) {
+    for value in fields.get_all(header::CONNECTION) {
         for option in value.as_bytes().split(|byte| *byte == b',') {
             let option = option.trim_ascii();
             if option.eq_ignore_ascii_case(b"close") {
@@ -254,7 +259,7 @@ mod tests {
 
     fn framing(lines: &[(&'static str, &'static str)]) -> Result<Framing, Broken> {
         let mut response = Response::new(());
-        *response.headers_mut() = (lines.iter())
+        response.fields = (lines.iter())
             .map(|(name, value)| {
                 (
                     HeaderName::from_static(name),
@@ -262,7 +267,7 @@ mod tests {
                 )
             })
             .collect();
-        Framing::of(&Method::POST, &mut response)
+        Framing::of(&Method::POST, Version::HTTP_11, &mut response)
     }
 
     #[test]
@@ -302,18 +307,17 @@ mod tests {
             assert_eq!(framing(lines).ok(), expected, "{lines:?}");
         }
         let mut response = Response::new(());
-        let headers = response.headers_mut();
-        headers.insert("content-length", HeaderValue::from_static("5"));
+        let five = HeaderValue::from_static("5");
+        response.fields.append(header::CONTENT_LENGTH, five);
         for (method, status) in [(Method::HEAD, 200), (Method::GET, 204), (Method::GET, 304)] {
-            *response.status_mut() = StatusCode::from_u16(status).unwrap();
-            let framing = Framing::of(&method, &mut response).unwrap();
+            response.status = StatusCode::from_u16(status).unwrap();
+            let framing = Framing::of(&method, Version::HTTP_11, &mut response).unwrap();
             assert_eq!(framing, Framing::Length(0));
         }
         let mut old = Response::new(());
-        *old.version_mut() = Version::HTTP_10;
-        let headers = old.headers_mut();
-        headers.insert("transfer-encoding", HeaderValue::from_static("chunked"));
-        assert!(Framing::of(&Method::POST, &mut old).is_err());
+        let chunked = HeaderValue::from_static("chunked");
+        old.fields.append(header::TRANSFER_ENCODING, chunked);
+        assert!(Framing::of(&Method::POST, Version::HTTP_10, &mut old).is_err());
     }
 
     /// What is taken of a chunked body that comes in pieces of that size, whether it has come to
@@ -387,11 +391,11 @@ mod tests {
     #[test]
     fn connections_stay_open_as_the_version_and_the_options_say() {
         let stays = |version, value: &'static str| {
-            let mut headers = HeaderMap::new();
+            let mut fields = Fields::new();
             if !value.is_empty() {
-                headers.insert("connection", HeaderValue::from_static(value));
+                fields.append(header::CONNECTION, HeaderValue::from_static(value));
             }
-            stays_open(version, &headers)
+            stays_open(version, &fields)
         };
         assert!(stays(Version::HTTP_11, "") && stays(Version::HTTP_11, "x-hop"));
         assert!(!stays(Version::HTTP_11, "x-hop, Close"));

@@ -6,9 +6,8 @@
 //! speaks to the edge alone ([`crate::api`]), and the body's framing ([`super::sending`]).
 
 use super::headers::{is_of_one_hop, named};
+use crate::message::Head;
 use http::header::{self, HeaderName, HeaderValue};
-use http::request::Parts;
-use http::uri::PathAndQuery;
 use zeroize::Zeroizing;
 
 /// What an upstream is told in place of what the client said.
@@ -49,19 +48,15 @@ impl Own {
 }
 
 /// Writes it without what tells the framing, and without the empty line at its end.
-pub(super) fn write(out: &mut Vec<u8>, own: &Own, head: &Parts) {
-    let path = (head.uri.path_and_query()).map_or("/", PathAndQuery::as_str);
+pub(super) fn write(out: &mut Vec<u8>, own: &Own, head: &Head) {
+    let path = head.path_and_query();
     for part in [head.method.as_str(), " ", path, " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
     out.extend_from_slice(&own.lines);
-    let mut named_names = None;
-    if head.headers.contains_key(header::CONNECTION) {
-        named_names = Some(named(&head.headers));
-    }
-    for (name, value) in &head.headers {
-        let is_named = |names: &Vec<HeaderName>| names.contains(name);
-        if !own.replaces(name) && !named_names.as_ref().is_some_and(is_named) {
+    let named = named(&head.fields);
+    for (name, value) in head.fields.iter() {
+        if !own.replaces(name) && !named.contains(name) {
             line(out, name, value);
         }
     }
@@ -90,7 +85,7 @@ mod tests {
         let credential =
             credential.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         let mut out = Vec::new();
-        write(&mut out, &Own::new(&host, credential), &head);
+        write(&mut out, &Own::new(&host, credential), &Head::from(head));
         let text = String::from_utf8(out).unwrap();
         text.split_terminator("\r\n").map(str::to_owned).collect()
     }

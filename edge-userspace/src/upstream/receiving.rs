@@ -3,9 +3,11 @@
 use super::Broken;
 use super::connect::Io;
 use super::framing::{Framing, stays_open};
+use crate::message::Response;
 use bytes::{Bytes, BytesMut};
-use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Response, StatusCode, Version};
+use edge_http2::Fields;
+use http::header::{HeaderName, HeaderValue};
+use http::{Method, StatusCode, Version};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,6 +16,8 @@ use tokio_util::io::poll_read_buf;
 /// Most bytes of a response's head.
 const MAX_HEAD_BYTES: usize = 128 * 1024;
 const MAX_HEADERS: usize = 100;
+/// Room for the fields that the edge adds, limits of the key among them.
+const ADDED_FIELDS: usize = 20;
 /// What one read may take, bytes: at first, and where more keeps coming.
 const READ_BYTES: usize = 8 * 1024;
 const MOST_READ_BYTES: usize = 64 * 1024;
@@ -27,6 +31,8 @@ pub(super) struct Receiving {
     /// What the next read may take.
     read_bytes: usize,
     framing: Framing,
+    /// Where names and values are in the head that has been read last.
+    places: Vec<[usize; 4]>,
     /// Heads of this exchange so far, the interim ones included.
     head_bytes: usize,
     /// By the last head.
@@ -41,6 +47,7 @@ impl Receiving {
             read: BytesMut::new(),
             read_bytes: READ_BYTES,
             framing: Framing::Length(0),
+            places: Vec::new(),
             head_bytes: 0,
             stays_open: true,
             is_over: false,
@@ -57,26 +64,31 @@ impl Receiving {
     ) -> Poll<Result<Response<()>, Broken>> {
         self.framing = Framing::UntilEnd;
         loop {
-            while let Some((response, length)) = read_head(&self.read)? {
+            while let Some((line, length)) = read_head(&self.read, &mut self.places)? {
                 let bytes = self.read.split_to(length).freeze();
                 self.head_bytes += length;
                 // Also where one read brought the rest of it.
                 if self.head_bytes > MAX_HEAD_BYTES {
                     return Poll::Ready(Err(Broken::NoHttp("its heads are too long")));
                 }
-                let Some(mut response) = response.of(bytes)? else {
+                let Some(status) = line.status()? else {
                     // An interim one.
                     continue;
                 };
+                let mut response = Response {
+                    status,
+                    fields: fields(&bytes, &self.places)?,
+                    body: (),
+                };
                 self.head_bytes = 0;
-                self.framing = Framing::of(method, &mut response)?;
+                self.framing = Framing::of(method, line.version, &mut response)?;
                 if self
                     .left_bytes()
                     .is_some_and(|left| left > READ_BYTES as u64)
                 {
                     self.read_bytes = MOST_READ_BYTES;
                 }
-                self.stays_open = stays_open(response.version(), response.headers());
+                self.stays_open = stays_open(line.version, &response.fields);
                 return Poll::Ready(Ok(response));
             }
             if self.read.len() > MAX_HEAD_BYTES {
@@ -162,16 +174,15 @@ impl Receiving {
     }
 }
 
-/// A head within the bytes that it was read from.
-struct Head {
+/// The first line of a head.
+struct Line {
     version: Version,
     status: u16,
-    /// Where names and values are.
-    headers: Vec<[usize; 4]>,
 }
 
-/// The head at the beginning of `read`, if all of it is there, and its length.
-fn read_head(read: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
+/// The head at the beginning of `read`, if all of it is there: its first line, its length, and where
+/// in it each name begins and ends, and each value.
+fn read_head(read: &[u8], places: &mut Vec<[usize; 4]>) -> Result<Option<(Line, usize)>, Broken> {
     if read.is_empty() {
         return Ok(None);
     }
@@ -191,7 +202,8 @@ fn read_head(read: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
         Err(_) => return Err(Broken::NoHttp("its head is malformed")),
     };
     let begin = read.as_ptr() as usize;
-    let headers = response.headers.iter().map(|header| {
+    places.clear();
+    places.extend(response.headers.iter().map(|header| {
         let name = header.name.as_ptr() as usize - begin;
         let value = header.value.as_ptr() as usize - begin;
         [
@@ -200,43 +212,39 @@ fn read_head(read: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
             value,
             value + header.value.len(),
         ]
-    });
-    let head = Head {
+    }));
+    let line = Line {
         version: match response.version {
             Some(0) => Version::HTTP_10,
             _ => Version::HTTP_11,
         },
         status: response.code.unwrap_or_default(),
-        headers: headers.collect(),
     };
-    Ok(Some((head, length)))
+    Ok(Some((line, length)))
 }
 
-impl Head {
+impl Line {
     /// `None`: the response is an interim one.
-    fn of(self, bytes: Bytes) -> Result<Option<Response<()>>, Broken> {
+    fn status(&self) -> Result<Option<StatusCode>, Broken> {
         let status = StatusCode::from_u16(self.status);
         let status = status.map_err(|_| Broken::NoHttp("its status is none"))?;
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Broken::NoHttp("it switches to another protocol unasked"));
         }
-        if status.is_informational() {
-            return Ok(None);
-        }
-        // The edge adds about as many as there are.
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + 16);
-        for [name, name_end, value, value_end] in self.headers {
-            let name = HeaderName::from_bytes(&bytes[name..name_end]);
-            let value = HeaderValue::from_maybe_shared(bytes.slice(value..value_end));
-            match (name, value) {
-                (Ok(name), Ok(value)) => drop(headers.append(name, value)),
-                _ => return Err(Broken::NoHttp("its head is malformed")),
-            }
-        }
-        let mut response = Response::new(());
-        *response.status_mut() = status;
-        *response.version_mut() = self.version;
-        *response.headers_mut() = headers;
-        Ok(Some(response))
+        Ok((!status.is_informational()).then_some(status))
     }
+}
+
+/// What is at those places of a head.
+fn fields(head: &Bytes, places: &[[usize; 4]]) -> Result<Fields, Broken> {
+    let mut fields = Fields::with_capacity(places.len() + ADDED_FIELDS);
+    for [name, name_end, value, value_end] in places {
+        let name = HeaderName::from_bytes(&head[*name..*name_end]);
+        let value = HeaderValue::from_maybe_shared(head.slice(*value..*value_end));
+        match (name, value) {
+            (Ok(name), Ok(value)) => fields.append(name, value),
+            _ => return Err(Broken::NoHttp("its head is malformed")),
+        }
+    }
+    Ok(fields)
 }

@@ -5,13 +5,13 @@ use super::burst::{self, Burst};
 use super::choose::Random;
 use super::connections::{Connections, Failed};
 use super::{Answer, Error, Picked, Sendable, Upload, Upstreams};
+use crate::message::{Head, Response};
 use crate::telemetry::Metrics;
-use http::Response;
-use http::request::Parts;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often idle connections are looked after, at most.
 const REAP_EVERY: Duration = Duration::from_secs(5);
@@ -81,22 +81,16 @@ impl<B: Sendable> Sender<B> {
         }
     }
 
-    /// Writes small requests of several connections one right after the other, and drops idle
-    /// connections that are too old or dead, again and again. To be run beside the rest: without
-    /// it each request is written by itself. Ends after this has been dropped.
-    pub fn upkeep(&self) -> impl Future<Output = ()> + use<B> {
-        let write = burst::Writer::new(&self.burst);
-        let reap = self.reap();
-        async move {
-            tokio::select! {
-                biased;
-                () = write => {}
-                () = reap => {}
-            }
-        }
+    /// Writes small requests of several connections one right after the other. To be run beside the
+    /// rest, and by itself, for it comes at each turn: without it each request is written by itself.
+    /// Ends after this has been dropped.
+    pub fn writing(&self) -> impl Future<Output = ()> + use<B> {
+        burst::Writer::new(&self.burst)
     }
 
-    fn reap(&self) -> impl Future<Output = ()> + use<B> {
+    /// Drops idle connections that are too old or dead, again and again. To be run beside the rest.
+    /// Ends after this has been dropped.
+    pub fn upkeep(&self) -> impl Future<Output = ()> + use<B> {
         let pools = self.connections.iter();
         let pools: Vec<_> = pools.map(|one| Rc::downgrade(one.pool())).collect();
         let every = self.reap_every;
@@ -121,7 +115,7 @@ impl<B: Sendable> Sender<B> {
     /// connection at once, and the request is outstanding no more.
     ///
     /// The request's head is the client's, which each upstream gets as it wants it; `upload`
-    /// tells how its body comes on, when it has one.
+    /// tells how its body comes on, when it has one. `now` is the moment of the call.
     ///
     /// # Errors
     /// See [`Error`]. A request that could not be sent for want of a connection is sent to
@@ -129,14 +123,16 @@ impl<B: Sendable> Sender<B> {
     pub async fn send(
         &self,
         mut picked: Picked,
-        head: &Parts,
+        head: &Head,
         mut body: B,
         upload: Option<&Upload>,
+        mut now: Instant,
     ) -> Result<Response<Answer<B>>, Error> {
         let mut is_first = true;
         loop {
             let connections = &self.connections[usize::from(picked.id().0)];
-            let failed = match connections.send(&mut picked, head, body, upload).await {
+            let sent = connections.send(&mut picked, head, body, upload, now);
+            let failed = match sent.await {
                 Ok((response, exchange)) => {
                     let answer = |()| Answer::new(exchange, connections.pool(), picked);
                     return Ok(response.map(answer));
@@ -159,6 +155,7 @@ impl<B: Sendable> Sender<B> {
             is_first = false;
             body = unsent;
             picked = other;
+            now = Instant::now();
         }
     }
 }

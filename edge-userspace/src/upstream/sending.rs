@@ -3,11 +3,12 @@
 use super::connect::Io;
 use super::head::{self, Own};
 use super::{Broken, Sendable};
+use crate::message::Head;
+use crate::message::digits::{DIGITS, digits};
 use bytes::{Buf as _, Bytes};
 use http::Method;
-use http::request::Parts;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite as _;
@@ -58,7 +59,7 @@ impl<B: Sendable> Sending<B> {
     }
 
     /// Begins with a request of that head as the client sent it.
-    pub(super) fn begin(&mut self, own: &Own, head: &Parts, body: B) {
+    pub(super) fn begin(&mut self, own: &Own, head: &Head, body: B) {
         let has_body = !body.is_end_stream();
         let length = if has_body {
             body.size_hint().exact()
@@ -70,12 +71,15 @@ impl<B: Sendable> Sending<B> {
         self.first.clear();
         self.written = 0;
         head::write(&mut self.first, own, head);
-        // Writing to memory does not fail.
-        let _ = match length {
-            Some(length) if tells => write!(self.first, "content-length: {length}\r\n\r\n"),
-            Some(_) => write!(self.first, "\r\n"),
-            None => write!(self.first, "transfer-encoding: chunked\r\n\r\n"),
+        let mut room = [0; DIGITS];
+        let parts: [&[u8]; 3] = match length {
+            Some(length) if tells => [b"content-length: ", digits(length, &mut room), b"\r\n\r\n"],
+            Some(_) => [b"\r\n", b"", b""],
+            None => [b"transfer-encoding: chunked\r\n\r\n", b"", b""],
         };
+        for part in parts {
+            self.first.extend_from_slice(part);
+        }
         self.body = has_body.then_some(body);
         self.is_done = false;
     }
@@ -268,6 +272,7 @@ mod tests {
             .header("transfer-encoding", "chunked")
             .header("x-a", "b");
         let (head, ()) = request.body(()).unwrap().into_parts();
+        let head = Head::from(head);
         let own = Own::new(&HeaderValue::from_static("a"), None);
         sending.begin(&own, &head, RequestBody::default());
         let head = "POST /v1/x?y HTTP/1.1\r\nhost: a\r\naccept-encoding: identity\r\nx-a: b\r\ncontent-length: 0\r\n\r\n";

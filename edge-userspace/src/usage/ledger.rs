@@ -113,7 +113,8 @@ impl Ledger {
             // The key goes at this moment, and its connection with it.
             return Ok(Settlement::none());
         };
-        let limits = self.limits_of(key);
+        let settings = **self.settings.load();
+        let limits = settings.limits.with(&key.quotas());
         let day = limits.tokens_per_day;
         if day > 0 && account.day.get(day::number(now.unix_s)) >= day {
             let until = Until::NextDay {
@@ -134,7 +135,8 @@ impl Ledger {
             return Err(self.refuse(&account, QuotaLimit::Requests, requests, until));
         }
         self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Settlement::new(Arc::clone(self), account, limits))
+        let burst = settings.burst_tokens;
+        Ok(Settlement::new(Arc::clone(self), account, limits, burst))
     }
 
     /// How that key stands with its limits; none: it has none.
@@ -261,17 +263,30 @@ impl Ledger {
         }
     }
 
-    /// Tokens more or less of today, and of the last minutes; what those of today are then.
-    pub(super) fn spend(&self, account: &Account, more: u64, less: u64, now: Now) -> u64 {
-        let burst = self.settings.load().burst_tokens;
+    /// Tokens more or less of today, and of the last minutes, where more than `burst` are a burst;
+    /// what those of today are then.
+    pub(super) fn spend(
+        &self,
+        account: &Account,
+        more: u64,
+        less: u64,
+        burst: u64,
+        now: Now,
+    ) -> u64 {
         let (today, began) = account.spend(more, less, burst, now);
         self.spent(account, began, burst);
         today
     }
 
-    /// Books what a request holds back of the day, if that has as much.
-    pub(super) fn take_of_day(&self, account: &Account, held: Held, limit: u64, now: Now) -> Fits {
-        let burst = self.settings.load().burst_tokens;
+    /// Books what a request holds back of the day, if that has as much; `burst`: as above.
+    pub(super) fn take_of_day(
+        &self,
+        account: &Account,
+        held: Held,
+        limit: u64,
+        burst: u64,
+        now: Now,
+    ) -> Fits {
         let (fits, began) = account.take_of_day(held, limit, burst, now);
         self.spent(account, began, burst);
         fits

@@ -32,6 +32,8 @@ struct Live {
     account: Arc<Account>,
     /// Those with which it was let in: what is taken is given back under the same limits.
     limits: Limits,
+    /// Tokens of five minutes beyond which its key has a burst; 0: none is looked for.
+    burst: u64,
     stage: Stage,
     /// It is over a limit, so it has not been let in after all.
     is_refused: bool,
@@ -52,11 +54,17 @@ impl Settlement {
         Self(None)
     }
 
-    pub(super) fn new(ledger: Arc<Ledger>, account: Arc<Account>, limits: Limits) -> Self {
+    pub(super) fn new(
+        ledger: Arc<Ledger>,
+        account: Arc<Account>,
+        limits: Limits,
+        burst: u64,
+    ) -> Self {
         Self(Some(Box::new(Live {
             ledger,
             account,
             limits,
+            burst,
             stage: Stage::Here,
             is_refused: false,
             held: Held::default(),
@@ -133,6 +141,7 @@ impl Live {
             ledger,
             account,
             limits,
+            burst,
             ..
         } = self;
         let Held { input: count, .. } = held;
@@ -153,7 +162,7 @@ impl Live {
             // A client may ask for any number; what is held back never is more than a day.
             held.whole = 0;
         }
-        let fits = ledger.take_of_day(account, held, day, now);
+        let fits = ledger.take_of_day(account, held, day, *burst, now);
         if let Some(until) = until(fits, held, day, now) {
             account.requests.give_back(1, requests, now_ns);
             account.input.give_back(count, input, now_ns);
@@ -217,7 +226,8 @@ impl Live {
         }
         self.account.rebook_running(self.booked, used);
         self.booked = used;
-        self.ledger.spend(&self.account, more, less, now)
+        self.ledger
+            .spend(&self.account, more, less, self.burst, now)
     }
 
     fn settle(&mut self, by: By, observed: &Observed) {

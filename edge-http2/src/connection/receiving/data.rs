@@ -59,7 +59,9 @@ impl Connection {
             return Ok(None);
         }
         // Nobody reads what is around it.
-        self.owe_on(stream, around as u32);
+        if around > 0 {
+            self.owe_on(stream, around as u32);
+        }
         if length == 0 && !is_end {
             return Ok(None);
         }

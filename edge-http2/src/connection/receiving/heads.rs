@@ -3,12 +3,13 @@
 use super::{Block, MAX_BLOCK_BYTES, MAX_CONTINUATIONS, Outcome};
 use crate::code::{Code, Violation};
 use crate::connection::{Connection, Event, Going};
+use crate::fields::Fields;
 use crate::frame::{self, END_HEADERS, END_STREAM, Head, PRIORITISED};
 use crate::head::{Gathering, Wrong, is_trailer};
 use crate::hpack;
 use crate::streams::{State, Stream};
+use http::StatusCode;
 use http::header::EXPECT;
-use http::{HeaderMap, StatusCode};
 
 impl Connection {
     pub(super) fn headers<'a>(&mut self, head: &Head, payload: &[u8]) -> Outcome<'a> {
@@ -102,12 +103,12 @@ impl Connection {
         state.is_received = is_end;
         match gathered {
             Ok((_, Some(length))) if is_end && length > 0 => self.malformed(id),
-            Ok((request, length)) => {
+            Ok((head, length)) => {
                 state.left = length;
-                state.expects_continue = !is_end && expects_continue(request.headers());
+                state.expects_continue = !is_end && expects_continue(&head.fields);
                 Ok(Some(Event::Request {
                     stream: self.streams.open(state),
-                    request: Box::new(request),
+                    head,
                     length,
                     is_end,
                 }))
@@ -152,8 +153,8 @@ impl Connection {
 }
 
 /// Whether a client waits for a 100 (Continue) before it sends the body (RFC 9110 section 10.1.1).
-fn expects_continue(fields: &HeaderMap) -> bool {
-    let mut expectations = fields.get_all(EXPECT).iter();
+fn expects_continue(fields: &Fields) -> bool {
+    let mut expectations = fields.get_all(EXPECT);
     expectations.any(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 

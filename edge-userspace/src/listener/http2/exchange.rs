@@ -4,10 +4,10 @@
 //! which closes the upstream's connection. Not here: what is answered ([`crate::api`]).
 
 use super::line::Line;
+use crate::message::Response;
 use crate::relay::ResponseBody;
 use bytes::Bytes;
 use edge_http2::{Code, Stream};
-use http::Response;
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
@@ -98,20 +98,22 @@ impl<F: Future<Output = Response<ResponseBody>>> Future for Exchange<F> {
 impl Reply {
     /// Sends the head. None: that was all.
     fn begin(&mut self, response: Response<ResponseBody>) -> Option<Answering> {
-        let (head, body) = response.into_parts();
+        let Response {
+            status,
+            mut fields,
+            body,
+        } = response;
         let is_end = body.is_end_stream();
-        let date = (!head.headers.contains_key(DATE)).then(date);
-        let date = date.as_ref().map(|date| (&DATE, date, false));
-        let says_length = is_end || head.headers.contains_key(CONTENT_LENGTH);
-        let length = if says_length {
-            None
-        } else {
-            body.size_hint().exact()
+        if !fields.has(DATE) {
+            fields.append(DATE, date());
+        }
+        let length = match is_end || fields.has(CONTENT_LENGTH) {
+            true => None,
+            false => body.size_hint().exact(),
         };
-        let fields = (head.headers.iter()).map(|(name, value)| (name, value, is_kept(name)));
-        let fields = fields.chain(date);
+        let fields = (fields.iter()).map(|(name, value)| (name, value, is_kept(name)));
         let mut frames = self.line.frames();
-        frames.respond(self.stream, head.status, fields, length, is_end);
+        frames.respond(self.stream, status, fields, length, is_end);
         self.is_over = is_end;
         (!is_end).then(|| Answering {
             body,
@@ -132,7 +134,7 @@ impl Reply {
 /// which both sides save them (HPACK, RFC 7541 section 2.3.2).
 fn is_kept(name: &HeaderName) -> bool {
     match name.as_str() {
-        "request-id" | "server-timing" | "x-anthropic-layer" => false,
+        "date" | "request-id" | "server-timing" | "x-anthropic-layer" => false,
         "x-edge-upstream-request-id" | "x-request-id" => false,
         "content-length" | "age" | "etag" | "location" | "set-cookie" => false,
         name => !name.starts_with("anthropic-ratelimit-"),

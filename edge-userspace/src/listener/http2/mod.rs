@@ -2,9 +2,9 @@
 //! task of the connection.
 //!
 //! The frames are [`edge_http2`]'s. What is here is what runs them: all that has come is read,
-//! then the requests whose [bell](bells) was rung are polled, then what they said is written at
-//! once. A request that waits for others costs nothing but its place. Not here: what is
-//! answered ([`crate::api`]), and when a connection is to end ([`super::serving`]).
+//! then the requests that began and those whose [bell](bells) was rung are polled, then what they
+//! said is written at once. A request that waits for others costs nothing but its place. Not here:
+//! what is answered ([`crate::api`]), and when a connection is to end ([`super::serving`]).
 
 mod bells;
 mod exchange;
@@ -13,11 +13,11 @@ mod line;
 mod requests;
 
 use super::serving::MAX_HEAD_BYTES;
+use crate::message::{Request, Response};
 use crate::relay::{Incoming, ResponseBody};
 use crate::session::{Session, State};
 use bells::{Bell, Bells};
 use edge_http2::{Code, Config, Connection, Event, Violation};
-use http::{Request, Response};
 use keep_alive::{Due, KeepAlive};
 use line::Line;
 use requests::Requests;
@@ -326,6 +326,7 @@ where
                 number => self.requests.poll(number),
             }
         }
+        self.requests.poll_begun();
     }
 
     /// One turn: what is rung, until nothing is, and what is to be written then.

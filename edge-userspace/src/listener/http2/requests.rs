@@ -3,15 +3,17 @@
 use super::bells::{Bell, Bells};
 use super::exchange::Exchange;
 use super::line::Line;
+use crate::message::{Head, Request, Response};
 use crate::relay::{Inbox, Incoming, ResponseBody};
 use crate::session::{Session, Task};
-use edge_http2::{Code, Event, Stream};
-use http::{Request, Response};
+use edge_http2::{Code, Event, RequestHead, Stream};
+use http::Version;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake as _, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Places that a connection keeps when no request runs.
 const KEPT: usize = 4;
@@ -19,6 +21,8 @@ const KEPT: usize = 4;
 /// All of them. `S` answers a request with an `F`.
 pub(super) struct Requests<S, F> {
     places: Vec<Place<F>>,
+    /// Where some have just begun and were not polled yet.
+    begun: Vec<usize>,
     line: Rc<Line>,
     bells: Arc<Bells>,
     session: Rc<Session>,
@@ -47,6 +51,7 @@ where
     ) -> Self {
         Self {
             places: Vec::new(),
+            begun: Vec::new(),
             line: Rc::clone(line),
             bells: Arc::clone(bells),
             session: Rc::clone(session),
@@ -59,12 +64,12 @@ where
         match event {
             Event::Request {
                 stream,
-                request,
+                head,
                 length,
                 is_end,
             } => {
                 let inbox = (!is_end).then(|| Inbox::new(length));
-                self.begin(stream, *request, inbox);
+                self.begin(stream, head, inbox);
             }
             Event::Data {
                 stream,
@@ -94,7 +99,7 @@ where
         }
     }
 
-    fn begin(&mut self, stream: Stream, request: Request<()>, inbox: Option<Rc<Inbox>>) {
+    fn begin(&mut self, stream: Stream, head: RequestHead, inbox: Option<Rc<Inbox>>) {
         let body = match &inbox {
             Some(inbox) => {
                 let line = Rc::clone(&self.line) as Rc<dyn crate::relay::Line>;
@@ -102,7 +107,18 @@ where
             }
             None => Incoming::none(),
         };
-        let request = request.map(|()| body);
+        let RequestHead {
+            method,
+            uri,
+            fields,
+        } = head;
+        let head = Head {
+            method,
+            uri,
+            version: Version::HTTP_2,
+            fields,
+        };
+        let request = Request { head, body };
         let Some(answer) = alone(|| (self.service)(request)) else {
             self.line.reset(stream, Code::INTERNAL_ERROR);
             return;
@@ -121,8 +137,17 @@ where
         let place = &mut self.places[stream.place()];
         place.request = Some(request);
         place.inbox = inbox;
-        // It is polled when all that has come has been read: its body is there then, mostly.
-        place.bell.wake_by_ref();
+        self.begun.push(stream.place());
+    }
+
+    /// Polls those that have begun. To be called when all that has come has been read: their
+    /// bodies are there then, mostly.
+    pub(super) fn poll_begun(&mut self) {
+        let mut begun = mem::take(&mut self.begun);
+        for number in begun.drain(..) {
+            self.poll(number);
+        }
+        self.begun = begun;
     }
 
     /// Polls the one in that place.
@@ -157,7 +182,7 @@ where
 
     /// Drops all: the connection is over.
     pub(super) fn end(&mut self) {
-        for place in std::mem::take(&mut self.places) {
+        for place in mem::take(&mut self.places) {
             drop(place.request);
             if let Some(inbox) = place.inbox {
                 inbox.fail(Code::CANCEL);
@@ -170,6 +195,7 @@ where
         if self.places.len() > KEPT && self.line.frames().open_streams() == 0 {
             self.places.truncate(KEPT);
             self.places.shrink_to(KEPT);
+            self.begun.shrink_to(KEPT);
         }
     }
 }

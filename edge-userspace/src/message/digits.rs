@@ -1,10 +1,10 @@
-//! Numbers in headers, written without the machinery of `format!`.
+//! Numbers in heads, written without the machinery of `format!`.
 
 /// Digits of the largest `u64`.
-pub(super) const DIGITS: usize = 20;
+pub(crate) const DIGITS: usize = 20;
 
 /// A number's decimal digits.
-pub(super) fn digits(number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
+pub(crate) fn digits(number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
     let (mut at, mut left) = (room.len(), number);
     loop {
         at -= 1;
