@@ -139,8 +139,9 @@ async fn an_upload_that_is_refused_is_told_so_and_what_follows_is_served() {
     }
 }
 
-/// Sends so much to be refused, over HTTP/2, and gives the answer, and how many pieces of 64 KiB
-/// were taken. A client that is reset while it waits for room may wait for ever (httpcore).
+/// Sends so much to be refused, and gives the answer, and how many pieces of 64 KiB were taken. A
+/// client that is cut off while it waits for room may wait for ever (httpcore), or miss the answer
+/// (Node).
 async fn upload(client: &mut Client, ask: Ask, pieces_sent: usize) -> (Answer, usize) {
     let (send, body) = pieces();
     client.ready().await.unwrap();
@@ -156,32 +157,41 @@ async fn upload(client: &mut Client, ask: Ask, pieces_sent: usize) -> (Answer, u
 }
 
 #[tokio::test]
-async fn over_http2_a_refused_body_is_read_as_far_as_it_could_have_been_a_good_one() {
+async fn a_refused_body_is_read_as_far_as_it_could_have_been_a_good_one() {
     const MAX_BODY: usize = 4 << 20;
     const MAX_PIECES: usize = MAX_BODY / (64 * 1024);
     let world = World::configured(|config| config.api.max_body_bytes = MAX_BODY as u64);
+    for http in Http::BOTH {
+        let mut stranger = world.connect(http, None).await;
+        let ask = || Ask::message("sk-ant-nobody");
+        let announced = MAX_BODY.to_string();
+        // Chunks last would end an HTTP/1.1 connection.
+        for ask in [ask(), ask().with("content-length", &announced)] {
+            let (answer, taken) = upload(&mut stranger, ask, MAX_PIECES).await;
+            answer.is_error(401, "authentication_error", "");
+            assert_eq!(taken, MAX_PIECES, "{http:?}: all of it is read");
+        }
+        // Over HTTP/1.1 its connection ends then, and the answer may be lost.
+        if http == Http::H2 {
+            let (answer, taken) = upload(&mut stranger, ask(), 4 * MAX_PIECES).await;
+            answer.is_error(401, "authentication_error", "");
+            assert!(taken < 4 * MAX_PIECES, "there is a bound for strangers");
+        }
 
-    let mut stranger = world.connect(Http::H2, None).await;
-    let ask = || Ask::message("sk-ant-nobody");
-    let (answer, taken) = upload(&mut stranger, ask(), MAX_PIECES).await;
-    answer.is_error(401, "authentication_error", "");
-    assert_eq!(taken, MAX_PIECES, "all of it is read");
-    let (answer, taken) = upload(&mut stranger, ask(), 4 * MAX_PIECES).await;
-    answer.is_error(401, "authentication_error", "");
-    assert!(taken < 4 * MAX_PIECES, "there is a bound for strangers");
-
-    let mut client = world.connect(Http::H2, Some(token(ALICE))).await;
-    let announced = (3 * MAX_BODY).to_string();
-    for ask in [
-        Ask::message(ALICE).with("content-length", &announced),
-        // What is too large turns out when it is.
-        Ask::message(ALICE),
-    ] {
-        let (answer, taken) = upload(&mut client, ask, 3 * MAX_PIECES).await;
-        answer.is_error(413, "request_too_large", "");
-        assert_eq!(taken, 3 * MAX_PIECES, "all of it is read");
+        let mut client = world.connect(http, Some(token(ALICE))).await;
+        let announced = (3 * MAX_BODY).to_string();
+        for ask in [
+            // What is too large turns out when it is.
+            Ask::message(ALICE),
+            Ask::message(ALICE).with("content-length", &announced),
+        ] {
+            let (answer, taken) = upload(&mut client, ask, 3 * MAX_PIECES).await;
+            answer.is_error(413, "request_too_large", "");
+            assert_eq!(taken, 3 * MAX_PIECES, "{http:?}: all of it is read");
+        }
+        let next = client.ask(Ask::message(ALICE)).await.unwrap();
+        assert_eq!(next.status, 200, "{http:?}: the connection serves on");
     }
-    assert_eq!(client.ask(Ask::message(ALICE)).await.unwrap().status, 200);
 }
 
 /// Requests that are sent while the edge says GOAWAY are answered, or fail without ever having

@@ -3,7 +3,7 @@
 
 use crate::client::{Answer, Ask, Http};
 use crate::upstream::{read_request, scripted};
-use crate::upstreams::{nowhere, options, picks};
+use crate::upstreams::{nowhere, options, picks, vacant};
 use crate::world::{ALICE, Wishes, World, soon, token, until};
 use edge_userspace::demo_model::{DemoModel, Options};
 use edge_userspace::upstream::GIVEN_UP;
@@ -97,7 +97,7 @@ fn was_there(answer: &hyper::Result<Answer>) {
 
 #[tokio::test]
 async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
-    let address = nowhere();
+    let address = vacant();
     let world = World::with(Wishes {
         more: vec![address],
         config: |config| config.choice.eject_for = Duration::from_millis(100),
@@ -138,7 +138,7 @@ async fn an_ejected_one_is_tried_now_and_then_and_comes_back() {
 
 #[tokio::test]
 async fn when_none_is_there_all_are_tried_and_the_first_to_come_back_serves_at_once() {
-    let addresses = [nowhere(), nowhere(), nowhere()];
+    let addresses = [vacant(), vacant(), vacant()];
     let world = World::with(Wishes {
         upstream: Some(addresses[0]),
         more: addresses[1..].to_vec(),

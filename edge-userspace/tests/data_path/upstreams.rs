@@ -10,6 +10,7 @@ use edge_userspace::upstream::choose::Random;
 use http::Method;
 use http_body_util::BodyExt as _;
 use sha2::{Digest as _, Sha256};
+use socket2::{Domain, Socket, Type};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,8 +22,18 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// An address where nothing listens.
+/// An address where nothing listens as long as this process runs: its port is taken.
 pub(crate) fn nowhere() -> SocketAddr {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    Box::leak(Box::new(socket));
+    address
+}
+
+/// An address where nothing listens yet.
+pub(crate) fn vacant() -> SocketAddr {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap()
 }

@@ -192,9 +192,11 @@ where
 
     /// Lets go of what a connection that rests does not need.
     pub(super) fn trim(&mut self) {
-        if self.places.len() > KEPT && self.line.frames().open_streams() == 0 {
+        let is_large = self.places.len() > KEPT || self.begun.capacity() > KEPT;
+        if is_large && self.line.frames().open_streams() == 0 {
             self.places.truncate(KEPT);
             self.places.shrink_to(KEPT);
+            // Larger where many began and ended in one turn, all in the same place.
             self.begun.shrink_to(KEPT);
         }
     }
