@@ -4,7 +4,7 @@
 //! sent is appended to one buffer that the caller writes. Nothing here waits, locks or is shared
 //! between threads, and each buffer, table and queue has a bound: one connection is one value.
 //!
-//! [`Connection`] is one connection, [`Event`] what comes of it. [`hpack`] is the compression of header fields (RFC 7541).
+//! [`Connection`] is one connection, [`Event`] what comes of it; heads are lists of [`Fields`]. [`hpack`] is the compression of header fields (RFC 7541).
 //!
 //! Not here: sockets, TLS, time, and the client's half.
 

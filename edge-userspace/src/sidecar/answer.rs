@@ -6,14 +6,12 @@
 
 use crate::api::error::ApiError;
 use crate::relay::Boundary;
-use crate::upstream::strip_hop_by_hop;
+use crate::upstream::Hop;
 use bytes::Bytes;
 use edge_client::ResponseBody;
-use edge_http2::Fields;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -53,9 +51,15 @@ pub(super) fn passed(response: Response<ResponseBody>) -> Response<Answer> {
 
 /// Takes out what belongs to one connection.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    let mut fields = Fields::from(mem::take(headers));
-    strip_hop_by_hop(&mut fields);
-    *headers = fields.into();
+    let hop = Hop::of(headers.get_all(header::CONNECTION));
+    let gone: Vec<_> = headers
+        .keys()
+        .filter(|name| hop.has(name))
+        .cloned()
+        .collect();
+    for name in gone {
+        headers.remove(name);
+    }
 }
 
 /// An error as an answer to a request of that method.

@@ -5,7 +5,7 @@
 //! host, its framing and its wish for compression, which would hold back events. Not here: what
 //! speaks to the edge alone ([`crate::api`]), and the body's framing ([`super::sending`]).
 
-use super::headers::{is_of_one_hop, named};
+use super::headers::Hop;
 use crate::message::Head;
 use http::header::{self, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
@@ -37,12 +37,12 @@ impl Own {
         }
     }
 
-    /// Whether a client's header of that name has to give way.
+    /// Whether a client's header of that name, which is not of its hop, has to give way.
     fn replaces(&self, name: &HeaderName) -> bool {
         match name.as_str() {
-            "accept-encoding" | "connection" | "content-length" | "expect" | "host" => true,
+            "accept-encoding" | "content-length" | "expect" | "host" => true,
             "authorization" | "x-api-key" => self.credential.is_some(),
-            text => is_of_one_hop(text) || self.credential.as_ref() == Some(name),
+            _ => self.credential.as_ref() == Some(name),
         }
     }
 }
@@ -54,9 +54,9 @@ pub(super) fn write(out: &mut Vec<u8>, own: &Own, head: &Head) {
         out.extend_from_slice(part.as_bytes());
     }
     out.extend_from_slice(&own.lines);
-    let named = named(&head.fields);
+    let hop = Hop::of(head.fields.get_all(header::CONNECTION));
     for (name, value) in head.fields.iter() {
-        if !own.replaces(name) && !named.contains(name) {
+        if !hop.has(name) && !own.replaces(name) {
             line(out, name, value);
         }
     }

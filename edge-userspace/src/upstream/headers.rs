@@ -1,19 +1,40 @@
 //! Headers that belong to one connection and must not be passed on.
 
 use edge_http2::Fields;
-use http::header::{self, HeaderName};
+use http::header::{self, HeaderName, HeaderValue};
 
-/// Removes the headers of one hop (RFC 9110 section 7.6.1): `connection`, what it names,
-/// and those that are of one hop although nothing names them.
+/// The headers of one message's hop (RFC 9110 section 7.6.1): `connection`, what it names, and those
+/// that are of one hop although nothing names them.
 ///
 /// `content-length` and `host` stay when `connection` names them: they are not of one hop,
 /// and dropping them at a sender's word is a way to smuggle.
+pub struct Hop {
+    named: Vec<HeaderName>,
+}
+
+impl Hop {
+    /// Of a message whose `connection` has these values.
+    pub fn of<'a>(connection: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        let named = (connection.into_iter())
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+            .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+            .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST);
+        Self {
+            named: named.collect(),
+        }
+    }
+
+    /// Whether a header of that name is one of them.
+    #[must_use]
+    pub fn has(&self, name: &HeaderName) -> bool {
+        *name == header::CONNECTION || is_of_one_hop(name.as_str()) || self.named.contains(name)
+    }
+}
+
+/// Removes the headers of one hop.
 pub fn strip_hop_by_hop(fields: &mut Fields) {
-    let named = named(fields);
-    fields.retain(|name, _| {
-        let goes = *name == header::CONNECTION || is_of_one_hop(name.as_str());
-        !goes && !named.contains(name)
-    });
+    let hop = Hop::of(fields.get_all(header::CONNECTION));
+    fields.retain(|name, _| !hop.has(name));
 }
 
 /// Whether a header of that name is of one hop, though nothing names it.
@@ -30,16 +51,6 @@ pub fn is_of_one_hop(name: &str) -> bool {
             | "transfer-encoding"
             | "upgrade"
     )
-}
-
-/// What `connection` names and may take out.
-pub(super) fn named(fields: &Fields) -> Vec<HeaderName> {
-    fields
-        .get_all(header::CONNECTION)
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
-        .collect()
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use broken::Broken;
 pub use choose::Why;
 pub use connect::ConnectError;
 pub use exchange::Answer;
-pub use headers::{is_of_one_hop, strip_hop_by_hop};
+pub use headers::{Hop, is_of_one_hop, strip_hop_by_hop};
 pub use id::UpstreamId;
 pub use picked::{GIVEN_UP, Picked};
 pub use sender::Sender;
