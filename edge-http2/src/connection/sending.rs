@@ -10,6 +10,10 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue, StatusCode};
 use std::mem;
 
+/// Most bytes of a DATA frame's payload: with its head it fills a record of TLS (RFC 8446 section
+/// 5.1), so that frames after frames leave no odd end that would be a record, and a write, by itself.
+const DATA_BYTES: usize = MAX_PAYLOAD_BYTES - HEAD_BYTES;
+
 impl Connection {
     /// The rest of a request is wanted. A client that waits to be told so gets a 100 (Continue)
     /// (RFC 9110 section 10.1.1, RFC 9113 section 8.1.1), unless some of the body has come or
@@ -78,7 +82,7 @@ impl Connection {
             };
             let room = room
                 .min(state.room - lowered)
-                .clamp(0, MAX_PAYLOAD_BYTES as i64) as usize;
+                .clamp(0, DATA_BYTES as i64) as usize;
             let count = room.min(data.len());
             let is_full = self.output.len() >= OUTPUT_BYTES;
             if (count == 0 || is_full) && !data.is_empty() {

@@ -8,7 +8,7 @@ use crate::telemetry::{Lane, Metrics};
 use edge_common::token;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets};
-use rustls::{CipherSuite, ServerConfig, SupportedProtocolVersion, TicketRotator};
+use rustls::{CipherSuite, ServerConfig, ServerConnection, SupportedProtocolVersion, TicketRotator};
 use std::io;
 use std::sync::Arc;
 use tokio_rustls::LazyConfigAcceptor;
@@ -21,6 +21,8 @@ const TICKETS: usize = 1;
 /// A ticket lives for twice the rotation, and not longer than seven days (RFC 8446 section
 /// 4.6.1).
 const MAX_ROTATION_S: u32 = 7 * 24 * 3600 / 2;
+/// What is sealed at once is written at once, bytes: all that HTTP/2 has to say in a turn.
+const MOST_AT_ONCE: usize = 2 * edge_http2::OUTPUT_BYTES;
 static TLS13_ONLY: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 /// The configurations of both lanes. Shared by all threads.
@@ -113,7 +115,9 @@ impl Tls {
         } else {
             &orders.ours
         };
-        begun.into_stream(Arc::clone(config)).await
+        let config = Arc::clone(config);
+        let room = |tls: &mut ServerConnection| tls.set_buffer_limit(Some(MOST_AT_ONCE));
+        begun.into_stream_with(config, room).await
     }
 }
 
