@@ -224,10 +224,15 @@ impl Connection {
         self.streams.count()
     }
 
-    /// What is to be written.
+    /// What is to be written, in parts of which none is empty.
+    pub fn output(&self) -> impl Iterator<Item = &[u8]> {
+        self.output.parts()
+    }
+
+    /// Whether there is something to be written.
     #[must_use]
-    pub fn output(&self) -> &[u8] {
-        self.output.rest()
+    pub fn has_output(&self) -> bool {
+        self.output.len() > 0
     }
 
     /// So many bytes of the output have been written.

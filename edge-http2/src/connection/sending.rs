@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::frame::{self, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, MAX_PAYLOAD_BYTES};
 use crate::head::is_of_http1;
 use crate::streams::Stream;
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue, StatusCode};
 use std::mem;
@@ -80,9 +80,7 @@ impl Connection {
                 data.clear();
                 return true;
             };
-            let room = room
-                .min(state.room - lowered)
-                .clamp(0, DATA_BYTES as i64) as usize;
+            let room = room.min(state.room - lowered).clamp(0, DATA_BYTES as i64) as usize;
             let count = room.min(data.len());
             let is_full = self.output.len() >= OUTPUT_BYTES;
             if (count == 0 || is_full) && !data.is_empty() {
@@ -97,8 +95,7 @@ impl Connection {
             if count > 0 || is_last {
                 let flags = if is_last { END_STREAM } else { 0 };
                 frame::head(out, count, DATA, flags, stream.id);
-                out.extend_from_slice(&data[..count]);
-                data.advance(count);
+                self.output.push(data.split_to(count));
             }
             if is_last {
                 self.sent(stream);

@@ -320,7 +320,7 @@ impl Both {
     /// So much of what the server has to send is written, and comes.
     pub(crate) fn write(&mut self, mut most: usize) {
         loop {
-            let output = self.connection.output();
+            let output = self.connection.output().collect::<Vec<_>>().concat();
             let count = output.len().min(most);
             if count == 0 {
                 return;

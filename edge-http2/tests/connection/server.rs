@@ -111,7 +111,7 @@ impl Server {
             {
                 self.send(stream);
             }
-            let output = self.connection.output().to_vec();
+            let output = self.connection.output().collect::<Vec<_>>().concat();
             self.reader.read(&output, seen);
             self.connection.wrote(output.len());
             if output.is_empty() {

@@ -8,7 +8,9 @@ use crate::telemetry::{Lane, Metrics};
 use edge_common::token;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets};
-use rustls::{CipherSuite, ServerConfig, ServerConnection, SupportedProtocolVersion, TicketRotator};
+use rustls::{
+    CipherSuite, ServerConfig, ServerConnection, SupportedProtocolVersion, TicketRotator,
+};
 use std::io;
 use std::sync::Arc;
 use tokio_rustls::LazyConfigAcceptor;

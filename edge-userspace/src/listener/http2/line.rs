@@ -44,7 +44,7 @@ impl Line {
     fn change(&self, how: impl FnOnce(&mut Connection)) {
         let mut connection = self.connection.borrow_mut();
         how(&mut connection);
-        if !self.is_in_turn.get() && !connection.output().is_empty() {
+        if !self.is_in_turn.get() && connection.has_output() {
             self.wire.wake_by_ref();
         }
     }

@@ -23,7 +23,7 @@ use line::Line;
 use requests::Requests;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ const TURNS: usize = 32;
 /// After a client has been told to send no more requests those are served that come within that
 /// time: longer than what it had sent by then is on its way (RFC 9113 section 6.8).
 const LAST_CALL: Duration = Duration::from_secs(1);
+/// Parts of what is to be written, written at once: four frames of a body and their heads, mostly.
+const MOST_SLICES: usize = 16;
 /// Largest buffer for what is to be written that a thread keeps for its next connection.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -238,10 +240,16 @@ where
         let cx = &mut Context::from_waker(&self.wire_bell.1);
         loop {
             let mut frames = self.line.frames();
-            if frames.output().is_empty() {
+            if !frames.has_output() {
                 return Poll::Ready(Ok(()));
             }
-            let count = ready!(Pin::new(&mut self.io).poll_write(cx, frames.output()))?;
+            let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+            let parts = slices.iter_mut().zip(frames.output());
+            let parts = parts
+                .map(|(slice, part)| *slice = IoSlice::new(part))
+                .count();
+            let io = Pin::new(&mut self.io);
+            let count = ready!(io.poll_write_vectored(cx, &slices[..parts]))?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
