@@ -11,7 +11,8 @@
 //! What cannot be had is named and left out. `--quick`: fewer and shorter rounds.
 //! A full run writes `bench/record/edge.csv`, a plot, and the tables of `docs/benchmarks.md`.
 //! `EDGE_BENCH_WORKLOADS` and `EDGE_BENCH_SUBJECTS`, names with commas between, choose some, and
-//! nothing is written; `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one.
+//! nothing is written. `EDGE_BENCH_EDGE` names the edge's program where it is not to be this one:
+//! `cargo xtask bench edge` names what `cargo xtask dist` builds. `edge_plain` is this one then.
 
 #[path = "edge/client.rs"]
 mod client;
@@ -45,12 +46,13 @@ use subject::{Subject, World};
 use workload::{WORKLOADS, Workload};
 
 /// Ours first; those that it is held against last.
-const SUBJECTS: [&str; 12] = [
+const SUBJECTS: [&str; 13] = [
     "edge",
     "nginx",
     "haproxy",
     "envoy",
     "edge_chat",
+    "edge_plain",
     "litellm",
     "smg",
     "vllm-router",

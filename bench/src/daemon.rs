@@ -1,6 +1,7 @@
 //! The edge as a process of its own: the bench's program again, as `edge`. It times nothing.
 
-use nix::unistd::{SysconfVar, sysconf};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +14,9 @@ pub const AS_EDGE: &str = "EDGE_BENCH_AS_EDGE";
 
 /// Names the edge's program where it is not to be this one.
 const PROGRAM: &str = "EDGE_BENCH_EDGE";
+
+/// How long a daemon that is to end may take to.
+const LEAVE: Duration = Duration::from_secs(10);
 
 /// Whether this process is to be `edge`.
 #[must_use]
@@ -30,18 +34,37 @@ pub fn load_average() -> String {
     format!("{} on {} CPUs", load.join(", "), cpus.unwrap_or(0))
 }
 
-/// This program (or that of `EDGE_BENCH_EDGE`) as `edge` in that directory. It ends with us,
-/// however we end.
+/// Which program is to be the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// That of `EDGE_BENCH_EDGE`, or this one.
+    Wanted,
+    /// This one, as cargo built it.
+    Ours,
+}
+
+/// Whether another program than this one is to be the edge.
+#[must_use]
+pub fn is_other_wanted() -> bool {
+    std::env::var_os(PROGRAM).is_some()
+}
+
+/// The wanted program as `edge` in that directory. It ends with us, however we end.
 ///
 /// # Panics
 /// When our own path cannot be told.
 #[must_use]
 pub fn edge(directory: &Path, arguments: &str) -> Command {
+    as_edge(Program::Wanted, directory, arguments)
+}
+
+fn as_edge(program: Program, directory: &Path, arguments: &str) -> Command {
+    let wanted = std::env::var_os(PROGRAM).filter(|_| program == Program::Wanted);
     let ours = || std::env::current_exe().expect("our own path").into();
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--"])
-        .arg(std::env::var_os(PROGRAM).unwrap_or_else(ours))
+        .arg(wanted.unwrap_or_else(ours))
         .args(arguments.split(' '))
         .current_dir(directory)
         .env(AS_EDGE, "1")
@@ -82,8 +105,17 @@ impl Daemon {
     /// When it does not serve.
     #[must_use]
     pub fn start(directory: &Path, patience: Duration) -> Self {
+        Self::start_as(Program::Wanted, directory, patience)
+    }
+
+    /// The same of that program.
+    ///
+    /// # Panics
+    /// When it does not serve.
+    #[must_use]
+    pub fn start_as(program: Program, directory: &Path, patience: Duration) -> Self {
         let log = directory.join("log");
-        let mut command = edge(directory, "run --config edge.toml");
+        let mut command = as_edge(program, directory, "run --config edge.toml");
         command
             .stdout(Stdio::null())
             .stderr(fs::File::create(&log).expect("a log"));
@@ -141,7 +173,14 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
+    /// Asked first: one that was built to tell what it did writes that as it ends.
     fn drop(&mut self) {
+        let asked = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let began = Instant::now();
+        while asked.is_ok() && began.elapsed() < LEAVE && matches!(self.child.try_wait(), Ok(None))
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

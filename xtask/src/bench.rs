@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benches of the package `bench`, by name.
 
-use crate::cargo;
+use crate::{cargo, dist};
 use std::process::ExitCode;
 
 /// What there is to know of a bench before it is run.
@@ -22,8 +22,8 @@ const BENCHES: &[About] = &[
     About {
         name: "edge",
         measures: "the edge beside nginx, HAProxy, Envoy and LLM gateways: CPU time for requests, streams, handshakes",
-        takes: "half an hour; --quick: some minutes",
-        needs: "cargo xtask setup --peers, and two CPUs; a peer that is not there is left out by name",
+        takes: "half an hour; --quick: some minutes, with the edge as cargo builds it, not as `cargo xtask dist` does",
+        needs: "cargo xtask setup --peers, two CPUs, what `cargo xtask dist` needs; a peer that is not there is left out by name",
     },
     About {
         name: "flood",
@@ -143,6 +143,9 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let mut bench = cargo::cargo();
+    if name == "edge" && !args.quick && std::env::var_os("EDGE_BENCH_EDGE").is_none() {
+        bench.env("EDGE_BENCH_EDGE", dist::build()?);
+    }
     bench.args(["bench", "--package", "bench", "--bench", name]);
     if args.fit && name != "tokens" {
         eprintln!("error: --fit is for `cargo xtask bench tokens`");

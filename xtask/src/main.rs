@@ -17,6 +17,7 @@ mod cargo;
 mod ci;
 mod clients;
 mod container;
+mod dist;
 mod doctor;
 mod kernels;
 mod packages;
@@ -46,6 +47,7 @@ enum Command {
     Bench(bench::Args),
     BuildEbpf(build_ebpf::Args),
     Ci(ci::Args),
+    Dist(dist::Args),
     Doctor(doctor::Args),
     Run(run::Args),
     Setup(setup::Args),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args),
         Command::BuildEbpf(args) => build_ebpf::main(&args),
         Command::Ci(args) => ci::main(&args),
+        Command::Dist(args) => dist::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Setup(args) => setup::main(&args),
         Command::Run(args) => run::main(&args),

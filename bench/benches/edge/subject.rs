@@ -1,7 +1,7 @@
 //! What is measured: the edge, the others, and what they are held against.
 
 use crate::target::{AUDIENCE, Target};
-use bench::daemon::{self, Daemon};
+use bench::daemon::{self, Daemon, Program};
 use bench::peers::{GATEWAYS, PROXIES, Running, Server, Site, Speaks, free_address, template};
 use bench::process;
 use std::fs;
@@ -88,14 +88,21 @@ impl World {
         let mut version = env!("CARGO_PKG_VERSION").to_owned();
         let mut patience = None;
         let running = match name {
-            "edge" | "edge_chat" => {
+            "edge_plain" if !daemon::is_other_wanted() => {
+                return Err("`edge` is the program as cargo builds it".to_owned());
+            }
+            "edge" | "edge_chat" | "edge_plain" => {
                 let store = self.directory.path().join("keys.journal");
                 fs::copy(store, site.directory.join("keys.journal")).expect("the key store");
                 let text = site.render(&template("edge", "edge.toml"));
                 fs::write(site.directory.join("edge.toml"), text).expect("room on the disk");
                 (speaks, is_chat) = (Speaks::Tls, name == "edge_chat");
-                let daemon = process::on(SERVERS_CPU, || Daemon::start(&site.directory, PATIENCE));
-                Running::Edge(daemon)
+                let program = match name {
+                    "edge_plain" => Program::Ours,
+                    _ => Program::Wanted,
+                };
+                let start = || Daemon::start_as(program, &site.directory, PATIENCE);
+                Running::Edge(process::on(SERVERS_CPU, start))
             }
             "splice" => {
                 let role = format!("splice {listen} {}", self.upstream.address);

@@ -181,11 +181,15 @@ impl Workload {
     /// So much that a round takes about a second, and not more than makes sense.
     pub(crate) fn sizes(&self, world: &World, subject: &Subject, effort: Effort) -> Sizes {
         if let Kind::Streams { streams, .. } = self.kind {
-            // Their pace is given.
-            return Sizes(match effort {
+            // Their pace is given. The first ones need more connections upstream than there are.
+            let sizes = Sizes(match effort {
                 Effort::Test => 8,
                 _ => streams,
             });
+            if effort == Effort::Full {
+                self.run(world, subject, &sizes);
+            }
+            return sizes;
         }
         if let Kind::Idle = self.kind {
             return Sizes(match effort {
