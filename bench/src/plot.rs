@@ -47,6 +47,10 @@ pub fn lines(
         .map_err(|error| said(&error))?;
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_label).y_desc(y_label).light_line_style(WHITE);
+    let number = |value: &f64| value.to_string();
+    mesh.x_label_formatter(&number).y_label_formatter(&number);
+    // More than that lie one over the other at the upper end of a decade.
+    mesh.x_labels(6);
     mesh.draw().map_err(|error| said(&error))?;
     for (index, (name, points)) in curves.iter().enumerate() {
         let color = Palette99::pick(index).to_rgba();
@@ -146,13 +150,14 @@ mod tests {
         let path = directory.path().join("plot.svg");
         let curves = [
             ("ours".to_owned(), vec![(1.0, 2.0), (10.0, 3.0)]),
-            ("theirs".to_owned(), vec![(1.0, 4.0), (10.0, 900.0)]),
+            ("theirs".to_owned(), vec![(1.0, 4.0), (16_000.0, 900.0)]),
         ];
         lines(&path, "a title", ("rate", "time"), &curves).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         for name in ["a title", "rate", "time", "ours", "theirs", "<polyline"] {
             assert!(text.contains(name), "{name} in {text}");
         }
+        assert!(text.contains("1000") && !text.contains("1000.0"), "{text}");
         let series = [
             ("ours".to_owned(), vec![1.0, 2.0]),
             ("theirs".to_owned(), vec![f64::NAN, 3.0]),
