@@ -30,7 +30,7 @@ const H2LOAD: (&str, &str) = ("h2load", "nghttp2-client");
 Prints the path of the program, DIST/edge in the build directory. The first time takes a quarter
 of an hour on two cores: the edge is built twice, and once with its bench. Needs two CPUs, h2load
 and LLVM's llvm-profdata of the compiler's version; says where they come from.
-`cargo build --release -p edge-userspace` needs none of that; the edge then takes some 7 to 15 %
+`cargo build --release -p edge-userspace` needs none of that; the edge then takes some 5 to 20 %
 more CPU time for a request (docs/benchmarks.md).
 
 Examples:
