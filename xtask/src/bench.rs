@@ -22,7 +22,7 @@ const BENCHES: &[About] = &[
     About {
         name: "edge",
         measures: "the edge beside nginx, HAProxy, Envoy and LLM gateways: CPU time for requests, streams, handshakes",
-        takes: "half an hour; --quick: some minutes, with the edge as cargo builds it, not as `cargo xtask dist` does",
+        takes: "forty minutes; --quick: some minutes, with the edge as cargo builds it, not as `cargo xtask dist` does",
         needs: "cargo xtask setup --peers, two CPUs, what `cargo xtask dist` needs; a peer that is not there is left out by name",
     },
     About {
